@@ -1,1 +1,38 @@
-//! (being written)
+//! What happened to a row: the vocabulary every other room speaks.
+//!
+//! Owns: values in a source's exact form ([`value`]), row images ([`image`]), table schemas
+//! ([`schema`]), transactions ([`transaction`]), positions in a source's log ([`position`],
+//! [`gtid`]), the batch a source fills ([`batch`]), the events a sink reads ([`event`]) and the two
+//! contracts ([`contract`]).
+//!
+//! Refuses: I/O, sockets, serde, async, any database's client. Values only.
+//!
+//! Read next: [`batch`] for how a source writes, [`event`] for how a sink reads.
+//!
+//! Recipe, to add a kind of value: a variant in [`value::Value`], its tag in `value/codec.rs`, its
+//! text in every format's value file, a golden vector in each source that has the type.
+#![warn(missing_docs)]
+
+pub mod batch;
+pub mod contract;
+pub mod ddl;
+pub mod event;
+pub mod gtid;
+pub mod image;
+pub mod position;
+pub mod schema;
+pub mod temporal;
+pub mod transaction;
+pub mod value;
+pub mod wire;
+
+pub use batch::{Batch, Entry, Operation, RowMeta};
+pub use contract::{Cursor, Progress, Sink, SinkError, Source, SourceError};
+pub use ddl::{Ddl, DdlKind};
+pub use event::{Event, RowChange};
+pub use gtid::{Gtid, GtidSet, MariadbGtid, MariadbGtidSet};
+pub use image::{Image, ImageWriter};
+pub use position::{Position, PositionStep};
+pub use schema::{Column, ColumnType, SchemaVersion, TableId, TableSchema};
+pub use transaction::{TransactionHeader, TransactionTrailer};
+pub use value::{Cell, Value};

@@ -1,0 +1,337 @@
+//! The two contracts: a source fills batches, a sink takes events up to a cursor.
+
+use crate::wire::{WireError, WireReader, put_bytes, put_u64};
+use crate::{Batch, Event};
+use std::time::Duration;
+
+/// What the reader of an error can do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Try again: the other side is away for now.
+    Unavailable,
+    /// Someone else took over.
+    Fenced,
+    /// Fix the call, the config or a grant.
+    Invalid,
+    /// This version or feature of the other side is not supported.
+    Unsupported,
+    /// Bytes that should be whole are not.
+    Corrupt,
+    /// A position, file or range that is needed is gone.
+    Lost,
+    /// A broken invariant of our own.
+    Internal,
+}
+
+macro_rules! room_error {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $name {
+            /// What the reader can do next.
+            pub kind: ErrorKind,
+            /// A fragment that fits after "failed to": `read binlog`.
+            pub operation: String,
+            /// Where: `mysql-bin.000042:1931`, a table, a topic; may be empty.
+            pub place: String,
+            /// What happened.
+            pub detail: String,
+            /// What to do next; may be empty.
+            pub hint: String,
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// An error without a place or hint.
+            pub fn new(kind: ErrorKind, operation: impl Into<String>, detail: impl Into<String>) -> Self {
+                Self {
+                    kind,
+                    operation: operation.into(),
+                    place: String::new(),
+                    detail: detail.into(),
+                    hint: String::new(),
+                    $($field: Default::default(),)*
+                }
+            }
+            /// Adds where it happened.
+            #[must_use]
+            pub fn at(mut self, place: impl Into<String>) -> Self {
+                self.place = place.into();
+                self
+            }
+            /// Adds what to do next.
+            #[must_use]
+            pub fn hint(mut self, hint: impl Into<String>) -> Self {
+                self.hint = hint.into();
+                self
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.operation)?;
+                if !self.place.is_empty() {
+                    write!(f, " at {}", self.place)?;
+                }
+                write!(f, ": {}", self.detail)?;
+                if !self.hint.is_empty() {
+                    write!(f, "; hint: {}", self.hint)?;
+                }
+                Ok(())
+            }
+        }
+
+        impl std::error::Error for $name {}
+    };
+}
+
+room_error! {
+    /// What a source reports. Row values and secrets never appear in it.
+    SourceError {}
+}
+
+room_error! {
+    /// What a sink reports. Row values and secrets never appear in it.
+    SinkError {
+        /// Set when the target refused one record for good: it is to be parked, the rest goes on.
+        rejection: Option<Box<Rejection>>
+    }
+}
+
+/// One record that a target refused for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// `database.table`.
+    pub table: String,
+    /// Hash of its key.
+    pub key_token: u64,
+    /// Its journal sequence.
+    pub sequence: u64,
+    /// Topic (or file, or target table) that refused it.
+    pub target: String,
+    /// Names of its key columns.
+    pub key_columns: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a poll of a source ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The batch holds something.
+    Data,
+    /// Nothing came within the wait.
+    Idle,
+    /// The source has an end (a recording, `snapshot: only`) and it is reached.
+    End,
+}
+
+/// How far one table's snapshot has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TableProgress {
+    /// `database.table`.
+    pub table: String,
+    /// Rows copied so far.
+    pub rows: u64,
+    /// Rows it is thought to have.
+    pub rows_estimated: u64,
+    /// Whether its copy is whole.
+    pub done: bool,
+}
+
+/// A table that is set aside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ParkedTable {
+    /// `database.table`.
+    pub table: String,
+    /// Since which place in the source's log.
+    pub since: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a source knows about itself and its server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourceStatus {
+    /// The server, as `mysql 9.7.4`.
+    pub server: String,
+    /// `connecting`, `snapshot`, `streaming`, `retrying`.
+    pub phase: &'static str,
+    /// Where it has read to.
+    pub position: String,
+    /// Where the server's log ends.
+    pub head: String,
+    /// Log bytes between the two; none when unknown.
+    pub lag_bytes: Option<u64>,
+    /// Age of what is being read, in seconds; 0 when everything was read.
+    pub lag_seconds: Option<f64>,
+    /// Snapshot progress by table.
+    pub tables: Vec<TableProgress>,
+    /// Tables set aside by the source.
+    pub parked: Vec<ParkedTable>,
+    /// The last passing trouble, empty when none.
+    pub trouble: String,
+    /// Log bytes received since the start.
+    pub bytes_received: u64,
+}
+
+/// A source of changes.
+///
+/// Order: entries come in the source's commit order; snapshot chunks come as transactions of their
+/// own between them. Concurrency: one caller. Repeats: after a restart from position P nothing at or
+/// before P comes again, everything after P does. A source reconnects by itself after a passing
+/// fault; if that happens inside a transaction it emits `Rollback` and the transaction comes again
+/// whole. What `Ok` promises: every entry in the batch is decoded exactly or is an opaque record.
+pub trait Source: Send {
+    /// Decodes more into `batch` until it is full enough, or nothing came for `wait`.
+    ///
+    /// Errors: only what a retry did not cure; the batch then still holds what was decoded before.
+    fn poll(&mut self, batch: &mut Batch, wait: Duration) -> Result<Progress, SourceError>;
+
+    /// How it stands; cheap, called about once a second between polls.
+    fn status(&mut self) -> SourceStatus;
+
+    /// The full position of everything handed out so far, for a control record.
+    fn position(&self) -> Option<crate::Position>;
+}
+
+/// A key or table that a sink set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parked {
+    /// `database.table`.
+    pub table: String,
+    /// Hash of the key; none parks the whole table.
+    pub key_token: Option<u64>,
+    /// First sequence that was not delivered.
+    pub from_sequence: u64,
+    /// Where it was refused (topic, file).
+    pub target: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// How far one sink has durably come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// The journal it counts in.
+    pub journal: [u8; 16],
+    /// First sequence that is not yet delivered.
+    pub sequence: u64,
+    /// Encoded [`crate::Position`] of everything delivered; may be empty.
+    pub position: Vec<u8>,
+    /// What is set aside.
+    pub parked: Vec<Parked>,
+}
+
+impl Cursor {
+    /// Stored form, for a target that keeps it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(1);
+        out.extend_from_slice(&self.journal);
+        put_u64(out, self.sequence);
+        put_bytes(out, &self.position);
+        put_u64(out, self.parked.len() as u64);
+        for parked in &self.parked {
+            put_bytes(out, parked.table.as_bytes());
+            match parked.key_token {
+                None => out.push(0),
+                Some(token) => {
+                    out.push(1);
+                    out.extend_from_slice(&token.to_le_bytes());
+                }
+            }
+            put_u64(out, parked.from_sequence);
+            put_bytes(out, parked.target.as_bytes());
+            put_bytes(out, parked.reason.as_bytes());
+        }
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut r = WireReader::new(bytes);
+        if r.u8()? != 1 {
+            return Err(WireError {
+                offset: 0,
+                what: "a known version of a cursor",
+            });
+        }
+        let journal = r.array()?;
+        let sequence = r.u64()?;
+        let position = r.bytes()?.to_vec();
+        let count = r.u64()?;
+        let mut parked = Vec::new();
+        for _ in 0..count {
+            parked.push(Parked {
+                table: r.text()?.to_owned(),
+                key_token: match r.u8()? {
+                    0 => None,
+                    _ => Some(u64::from_le_bytes(r.array()?)),
+                },
+                from_sequence: r.u64()?,
+                target: r.text()?.to_owned(),
+                reason: r.text()?.to_owned(),
+            });
+        }
+        Ok(Self {
+            journal,
+            sequence,
+            position,
+            parked,
+        })
+    }
+}
+
+/// A target of changes.
+///
+/// Order: events arrive in journal order; the sink keeps at least each key's order. Concurrency: one
+/// caller. Repeats: after a crash everything since the cursor that `open` returned comes again;
+/// after `abort` likewise since the last flushed cursor. What `Ok` from `flush` promises: every event
+/// written before it is durable in the target, and so is the cursor, together where the target can.
+pub trait Sink: Send {
+    /// Connects, fences older writers, and returns the durable cursor; none for a fresh target.
+    fn open(&mut self) -> Result<Option<Cursor>, SinkError>;
+
+    /// Takes one event; it may be buffered.
+    fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError>;
+
+    /// Makes all that was written durable, together with the cursor.
+    fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError>;
+
+    /// Takes back what was written since the last flush, as far as the target can.
+    fn abort(&mut self) -> Result<(), SinkError>;
+
+    /// Bytes written since the last flush: the caller flushes by size and time.
+    fn pending_bytes(&self) -> usize;
+
+    /// Whether `write` would have to wait; the caller then flushes first.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_and_a_damaged_one_is_refused() {
+        let cursor = Cursor {
+            journal: [3; 16],
+            sequence: 1 << 60,
+            position: vec![1, 2],
+            parked: vec![Parked {
+                table: "shop.t".into(),
+                key_token: Some(u64::MAX),
+                from_sequence: 9,
+                target: "topic".into(),
+                reason: "too large".into(),
+            }],
+        };
+        let mut bytes = Vec::new();
+        cursor.encode(&mut bytes);
+        assert_eq!(Cursor::decode(&bytes), Ok(cursor));
+        for cut in 0..bytes.len() {
+            assert!(Cursor::decode(&bytes[..cut]).is_err());
+        }
+    }
+}
