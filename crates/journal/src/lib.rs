@@ -1,1 +1,68 @@
-//! (being written)
+//! The durable, totally ordered log of one source.
+//!
+//! **Owns:** segments on disk and their format, group commit, sealing and data keys, recovery, the index of each
+//! segment, readers (also of the tail in memory), cursors, retention and the disk limit, and the control state:
+//! a small ordered map whose changes are records in the same order as the data.
+//!
+//! **Refuses:** to know a row. It stores bytes under a [`RecordDescriptor`]; what the bytes mean is the caller's.
+//! It knows no source, no sink, no async runtime and no serialisation library. It never shows a reader anything
+//! that a crash could take back, and it never guesses about damage: it names the file and the offset and stops.
+//!
+//! ```text
+//! caller thread            seal thread              write thread                readers
+//! Writer::record ──frame──▶ compress, seal ──────▶ write, one fdatasync ──end──▶ Reader::next
+//!        ▲                      │                       │    per drained queue
+//!        └──── eight recycled buffers on each way ──────┘
+//! ```
+//!
+//! **Where to read next:** `format` describes every byte on disk. [`Writer`] and [`Reader`] are the two ways
+//! in and out; [`Journal`] is the handle that everybody shares. `recovery` decides between a torn tail and
+//! damage. `Log` is the contract that a journal on many machines will be built on.
+//!
+//! ```no_run
+//! # use journal::{Commit, Options, FileKeys, ReadOptions, TransactionStart};
+//! # fn main() -> Result<(), journal::Error> {
+//! let keys = FileKeys::open_or_create("shop.keys".as_ref())?;
+//! let (journal, mut writer) = journal::open(Options::new("shop", std::sync::Arc::new(keys)))?;
+//! writer.begin(TransactionStart { header: b"gtid 1", snapshot: false })?;
+//! let commit = writer.commit(Commit { trailer: b"", position: b"1", time_us: 0, rows: 0 })?;
+//! writer.flush()?;
+//! journal.wait(commit, std::time::Duration::from_secs(1));
+//! let mut reader = journal.reader(ReadOptions::from(journal.first()))?;
+//! while let Some(frame) = reader.next()? {
+//!     for item in frame.items() { let _ = item; }
+//! }
+//! # Ok(()) }
+//! ```
+#![warn(missing_docs)]
+
+mod clock;
+mod control;
+mod cursor;
+mod error;
+mod fs;
+mod id;
+mod item;
+mod journal;
+mod keys;
+mod options;
+mod reader;
+mod usage;
+mod writer;
+
+pub use clock::{Clock, SystemClock};
+pub use control::{ControlEntry, ControlState};
+pub use cursor::{Cursor, CursorReport, LostRange, OnFull};
+pub use error::{Error, ErrorKind};
+pub use fs::{Fs, FsFile, FsLock, RealFs};
+pub use id::{JournalId, KeyGroupId, SchemaId, Sequence, TableId};
+pub use item::{Body, Commit, Item, RecordDescriptor, TransactionStart};
+pub use journal::{Journal, LastCommit, open, open_read_only};
+pub use keys::{DataKey, FileKeys, KeyError, KeyProvider};
+pub use options::{Compression, Options};
+pub use reader::{FrameView, Items, ReadOptions, Reader};
+pub use usage::{Capacity, Metrics, Retained, Usage};
+pub use writer::Writer;
+
+/// What the calls of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
