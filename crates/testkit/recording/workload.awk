@@ -2,8 +2,8 @@
 # this file's own, and the time is told to the server.
 
 function rnd(n) { # 0 … n-1
-  seed = (seed * 1103515245 + 12345) % 2147483648
-  return int(seed / 65536) % n
+  seed = (seed * 16807) % 2147483647 # fits a double exactly, so every awk agrees
+  return seed % n
 }
 function pick(list, sep,   n, a) { n = split(list, a, sep == "" ? " " : sep); return a[1 + rnd(n)] }
 function tick(most) { # the clock goes on
