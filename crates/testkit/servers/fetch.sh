@@ -25,7 +25,7 @@ CACHE=${HEADWATER_CACHE:-$HOME/.cache/headwater}
 SERVERS=$CACHE/servers
 BIN=$CACHE/bin
 # Raise a number when its recipe changes: the marker of an older fetch no longer matches.
-declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=1 [kafka]=4.4.0-1)
+declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4.4.0-1)
 
 say() { printf 'fetch: %s\n' "$*" >&2; }
 
@@ -135,7 +135,7 @@ get_mariadb10() {
 get_mysql97() {
   debian_root "$2" sid mysql-server-core mysql-client-core
   keep_only "$2/usr/bin" mysql mysqladmin mysqlbinlog mysqldump perror
-  local c="--no-defaults --character-sets-dir=$1/usr/share/mysql/charsets"
+  local c="--no-defaults --character-sets-dir=$1/usr/share/mysql/charsets --plugin-dir=$1/usr/lib/mysql/plugin"
   wrap "$1" "$2" usr/sbin/mysqld server
   wrap "$1" "$2" usr/bin/mysql client "$c"
   wrap "$1" "$2" usr/bin/mysqlbinlog binlog "$c"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# tls.sh DIR: a CA, and a certificate of it for a server (127.0.0.1, localhost) and for a client.
-# Writes ca.pem, ca-key.pem, {server,client}-cert.pem, {server,client}-key.pem (P-256, PKCS #8).
+# tls.sh DIR [rsa]: a CA, and a certificate of it for a server (127.0.0.1, localhost) and for a client.
+# Writes ca.pem, ca-key.pem, {server,client}-cert.pem, {server,client}-key.pem (PKCS #8; P-256, or RSA).
 set -euo pipefail
 umask 022
 
 d=$1
+key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1)
+[ "${2:-}" != rsa ] || key=(-newkey rsa:2048)
 t=$d.new.$$
 rm -rf "$t"; mkdir -p "$t"
 trap 'rm -rf "$t"' EXIT
@@ -33,10 +35,10 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 CNF
 {
-  openssl req -x509 -config "$t/openssl.cnf" -extensions ca -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+  openssl req -x509 -config "$t/openssl.cnf" -extensions ca "${key[@]}" -nodes \
     -subj "/CN=Headwater test CA" -days 3650 -keyout "$t/ca-key.pem" -out "$t/ca.pem"
   for who in server client; do
-    openssl req -config "$t/openssl.cnf" -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+    openssl req -config "$t/openssl.cnf" "${key[@]}" -nodes \
       -subj "/CN=headwater-test-$who" -keyout "$t/$who-key.pem" -out "$t/$who.csr"
     openssl x509 -req -in "$t/$who.csr" -CA "$t/ca.pem" -CAkey "$t/ca-key.pem" -CAcreateserial -days 3650 \
       -extfile "$t/openssl.cnf" -extensions "$who" -out "$t/$who-cert.pem"
