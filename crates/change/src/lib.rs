@@ -33,6 +33,6 @@ pub use event::{Event, RowChange};
 pub use gtid::{Gtid, GtidSet, MariadbGtid, MariadbGtidSet};
 pub use image::{Image, ImageWriter};
 pub use position::{Position, PositionStep};
-pub use schema::{Column, ColumnType, SchemaVersion, TableId, TableSchema};
+pub use schema::{Column, ColumnType, SchemaVersion, TableId, TableSchema, UniqueKey};
 pub use transaction::{TransactionHeader, TransactionTrailer};
 pub use value::{Cell, Value};

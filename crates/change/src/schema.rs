@@ -139,6 +139,15 @@ pub struct Column {
     pub masked: bool,
 }
 
+/// A unique key over columns (not over expressions).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueKey {
+    /// Its name.
+    pub name: String,
+    /// Indexes of its columns in key order.
+    pub columns: Vec<u32>,
+}
+
 /// One version of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -154,8 +163,8 @@ pub struct TableSchema {
     pub columns: Vec<Column>,
     /// Indexes of the primary key's columns, in key order; empty for a table without one.
     pub primary_key: Vec<u32>,
-    /// Unique keys: indexes of their columns in key order.
-    pub unique_keys: Vec<Vec<u32>>,
+    /// Unique keys, in the order of their definition.
+    pub unique_keys: Vec<UniqueKey>,
     /// Default charset of the table.
     pub charset: Option<String>,
     /// The table's comment.
@@ -169,14 +178,15 @@ impl TableSchema {
         if !self.primary_key.is_empty() {
             return &self.primary_key;
         }
-        let not_null = |key: &&Vec<u32>| {
-            key.iter()
-                .all(|i| self.columns.get(*i as usize).is_some_and(|c| !c.nullable))
+        let not_null = |i: &u32| {
+            self.columns
+                .get(*i as usize)
+                .is_some_and(|column| !column.nullable)
         };
         self.unique_keys
             .iter()
-            .find(not_null)
-            .map(Vec::as_slice)
+            .map(|key| key.columns.as_slice())
+            .find(|columns| !columns.is_empty() && columns.iter().all(not_null))
             .unwrap_or_default()
     }
 
@@ -193,9 +203,10 @@ impl TableSchema {
         self.columns.iter().for_each(|column| column.encode(out));
         put_indexes(out, &self.primary_key);
         put_u64(out, self.unique_keys.len() as u64);
-        self.unique_keys
-            .iter()
-            .for_each(|key| put_indexes(out, key));
+        for key in &self.unique_keys {
+            put_bytes(out, key.name.as_bytes());
+            put_indexes(out, &key.columns);
+        }
     }
 
     /// Reads the stored form.
@@ -215,7 +226,12 @@ impl TableSchema {
         let comment = r.text()?.to_owned();
         let columns = read_list(&mut r, Column::decode)?;
         let primary_key = read_list(&mut r, |r| r.u32())?;
-        let unique_keys = read_list(&mut r, |r| read_list(r, |r| r.u32()))?;
+        let unique_keys = read_list(&mut r, |r| {
+            Ok(UniqueKey {
+                name: r.text()?.to_owned(),
+                columns: read_list(r, |r| r.u32())?,
+            })
+        })?;
         Ok(Self {
             table,
             version,
@@ -441,7 +457,16 @@ mod tests {
                 ),
             ],
             primary_key: vec![],
-            unique_keys: vec![vec![0], vec![1]],
+            unique_keys: vec![
+                UniqueKey {
+                    name: "a".into(),
+                    columns: vec![0],
+                },
+                UniqueKey {
+                    name: "b".into(),
+                    columns: vec![1],
+                },
+            ],
             charset: None,
             comment: String::new(),
         };
