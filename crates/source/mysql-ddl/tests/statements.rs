@@ -24,7 +24,7 @@ fn run(catalog: &mut Catalog, sql: &str) -> Vec<source_mysql_ddl::Effect> {
 
 /// `name type[!] [pk]`, comma-separated: `!` for NOT NULL.
 fn shape(catalog: &Catalog, table: &str) -> String {
-    let schema = catalog.get("shop", table).unwrap();
+    let schema = catalog.get("shop", table).expect("the table is known");
     let columns: Vec<String> = schema
         .columns
         .iter()
