@@ -1,0 +1,147 @@
+//! One value's text, and its `java.sql.Types` code.
+
+use crate::key_text::put_uuid;
+use crate::{java_number, json};
+use change::temporal;
+use change::{Cell, ColumnType, Value};
+use std::io::Write;
+
+/// `java.sql.Types`, the codes that are used here.
+mod types {
+    pub const BIT: i32 = -7;
+    pub const TINYINT: i32 = -6;
+    pub const SMALLINT: i32 = 5;
+    pub const INTEGER: i32 = 4;
+    pub const BIGINT: i32 = -5;
+    pub const REAL: i32 = 7;
+    pub const DOUBLE: i32 = 8;
+    pub const DECIMAL: i32 = 3;
+    pub const CHAR: i32 = 1;
+    pub const VARCHAR: i32 = 12;
+    pub const DATE: i32 = 91;
+    pub const TIME: i32 = 92;
+    pub const TIMESTAMP: i32 = 93;
+    pub const BLOB: i32 = 2004;
+    pub const CLOB: i32 = 2005;
+}
+
+/// How a column's code comes about: fixed, or promoted where an unsigned value needs more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SqlKind {
+    Fixed(i32),
+    /// Values up to `max` have `code`, larger ones `promoted`.
+    Unsigned {
+        code: i32,
+        max: u64,
+        promoted: i32,
+    },
+}
+
+impl SqlKind {
+    pub fn of(kind: &ColumnType) -> Self {
+        use ColumnType as T;
+        let unsigned = |code, max, promoted| SqlKind::Unsigned {
+            code,
+            max,
+            promoted,
+        };
+        SqlKind::Fixed(match kind {
+            T::Int {
+                bytes: 1,
+                unsigned: true,
+            } => {
+                return unsigned(types::TINYINT, i8::MAX as u64, types::SMALLINT);
+            }
+            T::Int {
+                bytes: 2,
+                unsigned: true,
+            } => {
+                return unsigned(types::SMALLINT, i16::MAX as u64, types::INTEGER);
+            }
+            T::Int {
+                bytes: 4,
+                unsigned: true,
+            } => {
+                return unsigned(types::INTEGER, i32::MAX as u64, types::BIGINT);
+            }
+            T::Int {
+                bytes: 8,
+                unsigned: true,
+            } => {
+                return unsigned(types::BIGINT, i64::MAX as u64, types::DECIMAL);
+            }
+            T::Int { bytes: 1, .. } => types::TINYINT,
+            T::Int { bytes: 2, .. } => types::SMALLINT,
+            T::Int { bytes: 8, .. } => types::BIGINT,
+            T::Int { .. } | T::Enum { .. } => types::INTEGER,
+            T::Decimal { .. } => types::DECIMAL,
+            T::Float => types::REAL,
+            T::Double => types::DOUBLE,
+            T::Bit { .. } | T::Set { .. } => types::BIT,
+            T::Date => types::DATE,
+            T::Time { .. } => types::TIME,
+            T::DateTime { .. } | T::Timestamp { .. } => types::TIMESTAMP,
+            T::Char { .. } | T::Uuid => types::CHAR,
+            T::Year | T::Varchar { .. } | T::Json | T::Inet4 | T::Inet6 => types::VARCHAR,
+            T::Text { .. } => types::CLOB,
+            T::Binary { .. } | T::Varbinary { .. } | T::Blob { .. } | T::Geometry | T::Vector => {
+                types::BLOB
+            }
+        })
+    }
+}
+
+/// The code of one cell.
+#[inline]
+pub(super) fn sql_type(kind: SqlKind, cell: Cell<'_>) -> i32 {
+    match (kind, cell) {
+        (SqlKind::Fixed(code), _) => code,
+        (SqlKind::Unsigned { max, promoted, .. }, Cell::Value(Value::UInt(value)))
+            if value > max =>
+        {
+            promoted
+        }
+        (SqlKind::Unsigned { code, .. }, _) => code,
+    }
+}
+
+/// Appends one value's text, escaped, without quotes.
+#[inline]
+pub(super) fn put_value(out: &mut Vec<u8>, value: Value<'_>, offset_seconds: i32) {
+    match value {
+        Value::Int(v) => out.extend_from_slice(itoa::Buffer::new().format(v).as_bytes()),
+        Value::UInt(v) | Value::Bit(v) | Value::Set(v) => {
+            out.extend_from_slice(itoa::Buffer::new().format(v).as_bytes());
+        }
+        Value::Text(v) | Value::Json(v) => json::put_escaped(out, v),
+        Value::Decimal(v) => out.extend_from_slice(v.as_bytes()),
+        Value::DateTime { at, digits } => temporal::put_datetime(out, at, digits),
+        Value::Timestamp { micros, digits } => {
+            temporal::put_timestamp(out, micros, digits, offset_seconds);
+        }
+        Value::InvalidText(v) | Value::Bytes(v) | Value::Geometry(v) | Value::Vector(v) => {
+            json::put_latin1_escaped(out, v);
+        }
+        other => put_rare(out, other),
+    }
+}
+
+fn put_rare(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Float(v) => java_number::put_float(out, v),
+        Value::Double(v) => java_number::put_double(out, v),
+        Value::Date(v) => temporal::put_date(out, v),
+        Value::Time { micros, digits } => temporal::put_time(out, micros, digits),
+        Value::ZeroTimestamp { digits } => temporal::put_zero_timestamp(out, digits),
+        Value::Year(v) => write!(out, "{v:04}").expect("writing to a Vec does not fail"),
+        Value::Enum(v) => out.extend_from_slice(itoa::Buffer::new().format(v).as_bytes()),
+        Value::Uuid(v) => put_uuid(out, &v),
+        Value::Inet4(v) => {
+            write!(out, "{}", std::net::Ipv4Addr::from(v)).expect("writing to a Vec does not fail")
+        }
+        Value::Inet6(v) => {
+            write!(out, "{}", std::net::Ipv6Addr::from(v)).expect("writing to a Vec does not fail")
+        }
+        _ => unreachable!("put_value wrote the common values"),
+    }
+}

@@ -1,0 +1,78 @@
+//! The text of a row's key: what a record key and a partition are made of.
+
+use change::temporal;
+use change::{Cell, Image, TableSchema, Value};
+use std::io::Write;
+
+/// Appends the key columns' texts, in key order, separated by `^` (all columns of a table without a
+/// key). NULL and unknown are empty.
+pub fn put_key(out: &mut Vec<u8>, table: &TableSchema, image: &Image<'_>) {
+    let key = table.key();
+    if key.is_empty() {
+        for (index, cell) in image.cells().enumerate() {
+            put_part(out, index, cell);
+        }
+        return;
+    }
+    for (index, column) in key.iter().enumerate() {
+        put_part(out, index, image.cell(*column as usize));
+    }
+}
+
+/// Appends the texts of chosen columns in the given order.
+pub fn put_columns(out: &mut Vec<u8>, columns: &[usize], image: &Image<'_>) {
+    for (index, column) in columns.iter().enumerate() {
+        put_part(out, index, image.cell(*column));
+    }
+}
+
+fn put_part(out: &mut Vec<u8>, index: usize, cell: Cell<'_>) {
+    if index > 0 {
+        out.push(b'^');
+    }
+    if let Cell::Value(value) = cell {
+        put_value(out, value);
+    }
+}
+
+/// Appends one value as plain text, neither quoted nor escaped; binary as lower-case hex.
+pub fn put_value(out: &mut Vec<u8>, value: Value<'_>) {
+    let mut number = itoa::Buffer::new();
+    match value {
+        Value::Int(v) => out.extend_from_slice(number.format(v).as_bytes()),
+        Value::UInt(v) | Value::Bit(v) | Value::Set(v) => {
+            out.extend_from_slice(number.format(v).as_bytes());
+        }
+        Value::Year(v) => write!(out, "{v:04}").expect("writing to a Vec does not fail"),
+        Value::Enum(v) => out.extend_from_slice(number.format(v).as_bytes()),
+        Value::Float(v) => crate::java_number::put_float(out, v),
+        Value::Double(v) => crate::java_number::put_double(out, v),
+        Value::Decimal(v) | Value::Text(v) | Value::Json(v) => out.extend_from_slice(v.as_bytes()),
+        Value::InvalidText(v) | Value::Bytes(v) | Value::Geometry(v) | Value::Vector(v) => {
+            v.iter()
+                .for_each(|b| write!(out, "{b:02x}").expect("writing to a Vec does not fail"));
+        }
+        Value::Date(v) => temporal::put_date(out, v),
+        Value::Time { micros, digits } => temporal::put_time(out, micros, digits),
+        Value::DateTime { at, digits } => temporal::put_datetime(out, at, digits),
+        Value::Timestamp { micros, digits } => temporal::put_timestamp(out, micros, digits, 0),
+        Value::ZeroTimestamp { digits } => temporal::put_zero_timestamp(out, digits),
+        Value::Uuid(v) => put_uuid(out, &v),
+        Value::Inet4(v) => put_display(out, &std::net::Ipv4Addr::from(v)),
+        Value::Inet6(v) => put_display(out, &std::net::Ipv6Addr::from(v)),
+    }
+}
+
+fn put_display(out: &mut Vec<u8>, value: &dyn std::fmt::Display) {
+    write!(out, "{value}").expect("writing to a Vec does not fail");
+}
+
+/// Appends a UUID's 36 characters.
+pub fn put_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        write!(out, "{byte:02x}").expect("writing to a Vec does not fail");
+    }
+}
