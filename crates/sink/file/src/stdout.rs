@@ -1,0 +1,77 @@
+//! Standard output, for pipes.
+
+use crate::error::encode_error;
+use change::contract::ErrorKind;
+use change::{Cursor, Event, Sink, SinkError};
+use format::{Encoder, Messages};
+use std::io::{self, Write};
+
+/// Writes one message a line to standard output; it has no cursor, so every run starts where the
+/// caller says.
+pub struct StdoutSink {
+    encoder: Box<dyn Encoder>,
+    messages: Messages,
+    pending: Vec<u8>,
+}
+
+impl StdoutSink {
+    /// A sink over this process's standard output.
+    pub fn new(encoder: Box<dyn Encoder>) -> Self {
+        Self {
+            encoder,
+            messages: Messages::default(),
+            pending: Vec::new(),
+        }
+    }
+
+    fn write_out(&mut self) -> Result<(), SinkError> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout
+            .write_all(&self.pending)
+            .and_then(|()| stdout.flush());
+        self.pending.clear();
+        written.map_err(|error| {
+            // The reader of the pipe has gone (`| head`): the end of the job, not a fault.
+            let kind = match error.kind() {
+                io::ErrorKind::BrokenPipe => ErrorKind::Fenced,
+                _ => ErrorKind::Unavailable,
+            };
+            SinkError::new(kind, "write", error.to_string()).at("standard output")
+        })
+    }
+}
+
+impl Sink for StdoutSink {
+    fn open(&mut self) -> Result<Option<Cursor>, SinkError> {
+        Ok(None)
+    }
+
+    fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
+        self.messages.clear();
+        self.encoder
+            .encode(event, &mut self.messages)
+            .map_err(encode_error)?;
+        for message in self.messages.iter() {
+            self.pending.extend_from_slice(message);
+            self.pending.push(b'\n');
+        }
+        if self.pending.len() > 256 << 10 {
+            self.write_out()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self, _cursor: &Cursor) -> Result<(), SinkError> {
+        self.write_out()
+    }
+
+    fn abort(&mut self) -> Result<(), SinkError> {
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+}
