@@ -103,8 +103,8 @@ room_error! {
 pub struct Rejection {
     /// `database.table`.
     pub table: String,
-    /// Hash of its key.
-    pub key_token: u64,
+    /// Hash of its key; none when the target refuses the whole table.
+    pub key_token: Option<u64>,
     /// Its journal sequence.
     pub sequence: u64,
     /// Topic (or file, or target table) that refused it.

@@ -13,6 +13,7 @@ pub mod canal_json;
 pub mod java_number;
 pub mod json;
 pub mod key_text;
+pub mod settings;
 
 use change::Event;
 
