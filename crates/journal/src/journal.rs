@@ -1,20 +1,44 @@
-//! The handle that everybody shares.
+//! Opening, and the handle that everybody shares.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use aws_lc_rs::rand;
+
 use crate::Result;
+use crate::checkpoint::Checkpoint;
 use crate::control::ControlState;
-use crate::cursor::{Cursor, CursorReport};
+use crate::cursor::{Cursor, CursorReport, Cursors};
 use crate::error::{Error, ErrorKind};
-use crate::id::{JournalId, Sequence};
+use crate::fs::FsLock;
+use crate::id::{JournalId, KeyGroupId, Sequence};
+use crate::keys::random_failed;
+use crate::log::{Epoch, LocalLog};
 use crate::options::Options;
 use crate::reader::{ReadOptions, Reader};
+use crate::recovery::{self, Recovered};
+use crate::retention;
+use crate::seal::OpenKeys;
+use crate::sealer::{Previous, Sealer};
+use crate::seek;
+use crate::segment;
+use crate::state::{Shared, State};
+use crate::storer::Storer;
+use crate::tail::Tail;
 use crate::usage::{Metrics, Retained, Usage};
-use crate::writer::Writer;
+use crate::writer::{KeyRing, Writer};
+
+/// With `disk_max`, at least this many segments fit, so that there is always one that can leave.
+const SEGMENTS_MIN: u64 = 8;
+/// The shortest segment that options may ask for.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 
 /// One journal, shared by its readers and whoever watches it. Cloning is one reference count.
 #[derive(Clone)]
-pub struct Journal {}
+pub struct Journal {
+    shared: Arc<Shared>,
+}
 
 /// The newest visible commit: where capture resumes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,103 +51,287 @@ pub struct LastCommit {
     pub time_us: i64,
 }
 
-fn building() -> Error {
-    Error::new(ErrorKind::Internal, "open journal", "being built")
-}
-
 /// Opens the journal in `options.dir`, recovering or creating it, for the one process that writes.
-pub fn open(_options: Options) -> Result<(Journal, Writer)> {
-    Err(building())
+///
+/// Promises: everything that was visible before is there, once and in order; a transaction that was open when the last
+/// writer ended is not. A new segment begins; nothing is appended to an old one.
+/// Errors: `Fenced` when another process has it open, naming its id; `Corrupt` with file and offset when durable bytes
+/// are damaged; `Unavailable` when the default key cannot be had; `Unsupported` when a newer version wrote it.
+pub fn open(mut options: Options) -> Result<(Journal, Writer)> {
+    clamp(&mut options);
+    let fail = |source| Error::io("create journal directory", &options.dir, source);
+    options.fs.create_dir_all(&options.dir).map_err(fail)?;
+    let lock = lock(&options)?;
+    let keys = Arc::new(OpenKeys::new(options.keys.clone()));
+    let recovered = match recovery::recover(&options, &keys, true)? {
+        Some(recovered) => recovered,
+        None => create(&options)?,
+    };
+    start(options, keys, (recovered, lock))
 }
 
 /// Opens a journal that nobody needs to be writing, for `tail` and `status`. Takes no lock and changes nothing.
-pub fn open_read_only(_options: Options) -> Result<Journal> {
-    Err(building())
+///
+/// It stays as it was at that moment, also when somebody is writing. Errors: as [`open`]; `Invalid` when there is none.
+pub fn open_read_only(options: Options) -> Result<Journal> {
+    let keys = Arc::new(OpenKeys::new(options.keys.clone()));
+    let recovered = recovery::recover(&options, &keys, false)?.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            "open journal",
+            "there is no journal here",
+        )
+        .at(options.dir.display())
+    })?;
+    let cursors = load_cursors(&options, recovered.id);
+    let end = recovered.open.unwrap_or(recovered.next);
+    let id = recovered.id;
+    let state = state(&options, recovered, cursors);
+    let shared = Arc::new(Shared::new((options, id, keys), end, state, None));
+    Ok(Journal { shared })
+}
+
+fn clamp(options: &mut Options) {
+    if let Some(disk_max) = options.disk_max {
+        options.segment_bytes = options.segment_bytes.min(disk_max / SEGMENTS_MIN);
+    }
+    options.segment_bytes = options.segment_bytes.clamp(SEGMENT_BYTES_MIN, 2 << 30);
+    options.frame_bytes = options.frame_bytes.clamp(4 << 10, 4 << 20);
+}
+
+fn lock(options: &Options) -> Result<Box<dyn FsLock>> {
+    let path = options.dir.join("lock");
+    let pid = std::process::id().to_string();
+    options
+        .fs
+        .lock(&path, &pid)
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => {
+                let detail = format!("process {source} has it open");
+                Error::new(ErrorKind::Fenced, "open journal", detail)
+                .at(options.dir.display())
+                .hint("end that process first; to look at the journal meanwhile, open it read-only")
+            }
+            _ => Error::io("lock journal", &path, source),
+        })
+}
+
+/// What a journal that does not exist yet holds.
+fn create(options: &Options) -> Result<Recovered> {
+    let mut id = JournalId([0; 16]);
+    rand::fill(&mut id.0).map_err(|_| random_failed())?;
+    let millis = u64::try_from(options.clock.now_us() / 1000).unwrap_or(0);
+    Ok(Recovered {
+        id,
+        segments: Default::default(),
+        last_number: 0,
+        epoch: 0,
+        next: millis << 20,
+        open: None,
+        checkpoint: Checkpoint {
+            time_max: i64::MIN,
+            ..Checkpoint::default()
+        },
+        previous: Previous::default(),
+        empty: None,
+    })
+}
+
+fn load_cursors(options: &Options, id: JournalId) -> Cursors {
+    let read = || -> io::Result<Vec<u8>> {
+        let file = options.fs.open(&options.dir.join("cursors"))?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    };
+    // Without the file every sink says where it stands when it starts.
+    read()
+        .ok()
+        .and_then(|bytes| Cursors::decode(&bytes, id))
+        .unwrap_or_default()
+}
+
+fn state(options: &Options, recovered: Recovered, cursors: Cursors) -> State {
+    State {
+        segments: recovered.segments,
+        live: None,
+        live_index: Default::default(),
+        indexes: Default::default(),
+        tail: Tail::new(options.tail_bytes),
+        aborted: recovered.checkpoint.aborted,
+        control: recovered.checkpoint.control,
+        last_commit: recovered.checkpoint.last_commit,
+        failed: None,
+        cursors,
+        holds: Default::default(),
+    }
+}
+
+fn start(
+    options: Options,
+    keys: Arc<OpenKeys>,
+    (mut recovered, lock): (Recovered, Box<dyn FsLock>),
+) -> Result<(Journal, Writer)> {
+    let cursors = load_cursors(&options, recovered.id);
+    recovery::refuse_lost_end(recovered.next, cursors.furthest())?;
+    if let Some(first) = recovered.open.take() {
+        recovered.checkpoint.aborted.push((first, recovered.next));
+    }
+    let (id, next) = (recovered.id, recovered.next);
+    let (last_number, empty) = (recovered.last_number, recovered.empty);
+    let epoch = recovered.epoch + 1;
+    let checkpoint = recovered.checkpoint.clone();
+    let previous = recovered.previous;
+    let known: Vec<_> = recovered
+        .segments
+        .values()
+        .map(|info| (info.number, Sequence(info.base)))
+        .collect();
+    let log = LocalLog::new(options.fs.clone(), &options.dir, Sequence(next), known);
+    let state = state(&options, recovered, cursors);
+    let shared = Arc::new(Shared::new((options, id, keys), next, state, Some(lock)));
+    let mut sealer = Sealer::new(shared.clone(), epoch, checkpoint, (last_number, previous));
+    let mut storer = Storer {
+        shared: shared.clone(),
+        log: Box::new(log),
+        epoch: Epoch(epoch),
+    };
+    let mut ring = KeyRing::new(shared.clone());
+    let segment = sealer.start_segment(next, None, ring.get(KeyGroupId::DEFAULT)?)?;
+    storer.store(&mut vec![segment], None)?;
+    if let Some(number) = empty {
+        shared.state().segments.remove(&number);
+        segment::unlink(&*shared.options.fs, &shared.options.dir, number)?;
+    }
+    let writer = Writer::start(shared.clone(), (ring, sealer, storer), next)?;
+    Ok((Journal { shared }, writer))
 }
 
 impl Journal {
     /// This journal's name.
     pub fn id(&self) -> JournalId {
-        JournalId([0; 16])
+        self.shared.id
     }
 
     /// The oldest retained sequence.
     pub fn first(&self) -> Sequence {
-        Sequence(0)
+        Sequence(self.shared.state().first())
     }
 
     /// The first sequence that is not visible yet. Visible means durable, and its transaction committed.
     pub fn end(&self) -> Sequence {
-        Sequence(0)
+        Sequence(self.shared.end())
     }
 
     /// Waits until `end()` is past `past`, the writer has failed, or `timeout` has gone by; returns `end()`.
-    pub fn wait(&self, _past: Sequence, _timeout: Duration) -> Sequence {
-        Sequence(0)
+    pub fn wait(&self, past: Sequence, timeout: Duration) -> Sequence {
+        self.shared.wait(past.0, timeout)
     }
 
     /// Why the writer ended, if it did.
     pub fn failed(&self) -> Option<Error> {
-        None
+        self.shared.failed()
     }
 
     /// The newest visible commit; `None` in a journal without any.
     pub fn last_commit(&self) -> Option<LastCommit> {
-        None
+        self.shared.state().last_commit.clone()
     }
 
     /// The control state as of `end()`.
     pub fn control(&self) -> ControlState {
-        ControlState::default()
+        self.shared.state().control.clone()
     }
 
     /// A reader. Errors: `Invalid` when `from` has aged out or is past `end()`.
-    pub fn reader(&self, _options: ReadOptions) -> Result<Reader> {
-        Err(building())
+    pub fn reader(&self, options: ReadOptions) -> Result<Reader> {
+        Reader::open(self.shared.clone(), options)
     }
 
     /// The start of the first transaction whose commit time, as a running maximum, is `micros` or later; else `end()`.
-    pub fn seek_time(&self, _micros: i64) -> Result<Sequence> {
-        Err(building())
+    pub fn seek_time(&self, micros: i64) -> Result<Sequence> {
+        seek::time(&self.shared, micros)
     }
 
     /// The start of the first transaction whose position satisfies `reached`, which must stay true once it is; else
     /// `end()`.
-    pub fn seek_position(&self, _reached: &mut dyn FnMut(&[u8]) -> bool) -> Result<Sequence> {
-        Err(building())
+    pub fn seek_position(&self, reached: &mut dyn FnMut(&[u8]) -> bool) -> Result<Sequence> {
+        seek::position(&self.shared, reached)
     }
 
     /// Sets how far `name` has come; segments from there on are kept for it.
-    pub fn set_cursor(&self, _name: &str, _cursor: Cursor) -> Result<()> {
-        Err(building())
+    ///
+    /// The file follows within a second, by [`Journal::retain`] at the latest, and never runs ahead. A cursor set before
+    /// `first()` is detached at once; a detached one holds again when it is set at or past `first()`.
+    /// Errors: `Invalid` past `end()`; `Unavailable` when the file cannot be written.
+    pub fn set_cursor(&self, name: &str, cursor: Cursor) -> Result<()> {
+        {
+            let mut state = self.shared.state();
+            let end = Sequence(self.shared.end());
+            if cursor.sequence > end {
+                let detail = format!("{} is past the end, {end}", cursor.sequence);
+                return Err(Error::new(ErrorKind::Invalid, "set cursor", detail).at(name));
+            }
+            let first = state.first();
+            state.cursors.set(name, cursor, first);
+        }
+        retention::store_cursors_soon(&self.shared)
     }
 
     /// Forgets a cursor and its hold.
-    pub fn remove_cursor(&self, _name: &str) -> Result<()> {
-        Err(building())
+    pub fn remove_cursor(&self, name: &str) -> Result<()> {
+        {
+            let mut state = self.shared.state();
+            if state.cursors.entries.remove(name).is_none() {
+                return Ok(());
+            }
+            state.cursors.dirty = true;
+        }
+        retention::store_cursors(&self.shared)
     }
 
     /// All cursors by name.
     pub fn cursors(&self) -> Vec<CursorReport> {
-        Vec::new()
+        let state = self.shared.state();
+        state.cursors.report(state.first())
     }
 
     /// Keeps what is younger than `age` whatever `disk_max` says, for as long as the hold `name` is set; `None` ends it.
     /// Not persisted: whoever owes the data sets it again after opening.
-    pub fn set_retention_hold(&self, _name: &str, _age: Option<Duration>) {}
+    pub fn set_retention_hold(&self, name: &str, age: Option<Duration>) {
+        let mut state = self.shared.state();
+        match age {
+            Some(age) => {
+                let micros = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+                state.holds.insert(name.to_owned(), micros);
+            }
+            None => {
+                state.holds.remove(name);
+            }
+        }
+    }
 
-    /// Unlinks what retention lets go and enforces `disk_max`. Call it every few seconds.
+    /// Unlinks what retention lets go and enforces `disk_max`. Call it every few seconds; does nothing once the writer
+    /// was closed.
     pub fn retain(&self) -> Result<Retained> {
-        Err(building())
+        retention::retain(&self.shared)
     }
 
     /// The place on disk.
     pub fn usage(&self) -> Usage {
-        unreachable!("no journal can be opened yet")
+        let state = self.shared.state();
+        Usage {
+            bytes: state.bytes(),
+            segments: state.segments.len(),
+            disk_max: self.shared.options.disk_max,
+            state: self.shared.capacity(),
+            first: Sequence(state.first()),
+            end: Sequence(self.shared.end()),
+        }
     }
 
     /// Counters since opening.
     pub fn metrics(&self) -> Metrics {
-        Metrics::default()
+        self.shared.metrics()
     }
 }

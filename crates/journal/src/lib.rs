@@ -15,9 +15,9 @@
 //!        └──── eight recycled buffers on each way ──────┘
 //! ```
 //!
-//! **Where to read next:** `format` describes every byte on disk. [`Writer`] and [`Reader`] are the two ways
+//! **Where to read next:** [`mod@format`] describes every byte on disk. [`Writer`] and [`Reader`] are the two ways
 //! in and out; [`Journal`] is the handle that everybody shares. `recovery` decides between a torn tail and
-//! damage. `Log` is the contract that a journal on many machines will be built on.
+//! damage. [`Log`] is the contract that a journal on many machines will be built on.
 //!
 //! ```no_run
 //! # use journal::{Commit, Options, FileKeys, ReadOptions, TransactionStart};
@@ -36,18 +36,35 @@
 //! ```
 #![warn(missing_docs)]
 
+mod checkpoint;
 mod clock;
 mod control;
 mod cursor;
 mod error;
+pub mod format;
+mod frame;
 mod fs;
 mod id;
+mod index;
 mod item;
 mod journal;
 mod keys;
+mod log;
 mod options;
 mod reader;
+mod recovery;
+mod retention;
+mod seal;
+mod sealer;
+mod seek;
+mod segment;
+mod spine;
+mod state;
+mod storer;
+mod tail;
 mod usage;
+mod view;
+mod wire;
 mod writer;
 
 pub use clock::{Clock, SystemClock};
@@ -59,9 +76,11 @@ pub use id::{JournalId, KeyGroupId, SchemaId, Sequence, TableId};
 pub use item::{Body, Commit, Item, RecordDescriptor, TransactionStart};
 pub use journal::{Journal, LastCommit, open, open_read_only};
 pub use keys::{DataKey, FileKeys, KeyError, KeyProvider};
+pub use log::{Epoch, LocalLog, Log, LogEntry, LogFrame};
 pub use options::{Compression, Options};
-pub use reader::{FrameView, Items, ReadOptions, Reader};
+pub use reader::{ReadOptions, Reader};
 pub use usage::{Capacity, Metrics, Retained, Usage};
+pub use view::{FrameView, Items};
 pub use writer::Writer;
 
 /// What the calls of this crate return.
