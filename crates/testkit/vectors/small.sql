@@ -1,0 +1,27 @@
+-- A few rows with a BLOB among them, for the variants of how a log is written.
+SET NAMES utf8mb4; SET time_zone = '+00:00'; SET sql_mode = ''; SET TIMESTAMP = 1772323200.123456;
+CREATE DATABASE small CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+USE small;
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(20), b BLOB, t TEXT, n BIGINT UNSIGNED, u INT, UNIQUE KEY (u));
+CREATE TABLE nopk (v INT, b BLOB);
+INSERT INTO t VALUES (1, 'one', 0x00FF, 'text', 18446744073709551615, 10), (2, 'two', REPEAT('b', 300), NULL, NULL, NULL), (3, NULL, NULL, NULL, 0, 30);
+INSERT INTO t (id, v) VALUES (4, 'partly');
+UPDATE t SET v = 'uno' WHERE id = 1;
+UPDATE t SET b = 0x01 WHERE id = 2;
+UPDATE t SET id = 33, n = NULL WHERE id = 3;
+UPDATE t SET v = NULL, b = NULL, t = NULL, n = NULL, u = NULL;
+DELETE FROM t WHERE id = 4;
+INSERT INTO nopk VALUES (1, 'x'), (2, NULL);
+UPDATE nopk SET v = 3 WHERE v = 1;
+DELETE FROM nopk WHERE v = 2;
+BEGIN;
+INSERT INTO t (id) VALUES (100);
+INSERT INTO nopk (v) VALUES (100);
+ROLLBACK;
+BEGIN;
+INSERT INTO t (id) VALUES (200);
+INSERT INTO nopk (v) VALUES (200);
+UPDATE t SET v = 'x' WHERE id = 200;
+COMMIT;
+ALTER TABLE t ADD COLUMN extra INT DEFAULT 5 FIRST;
+INSERT INTO t (id, extra) VALUES (300, 6);
