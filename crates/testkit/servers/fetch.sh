@@ -47,8 +47,16 @@ mirror() {
   local codename site release
   codename=$(. /etc/os-release; echo "${VERSION_CODENAME:-}")
   while read -r site release; do
-    if [ "$release" = "$codename" ] && [[ $site == *debian* && $site != *security* ]]; then echo "$site"; return; fi
-  done < <(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Identifier: Packages')
+    if [ "$release" = "$codename" ] && [[ $site == *debian* && $site != *security* ]]; then echo "${site%/}"; return; fi
+  done < <(
+    apt-get indextargets --format '$(SITE) $(RELEASE)' 'Identifier: Packages'
+    # apt knows its targets only after an update; until then, its files.
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null | awk '
+      $1 == "deb" { sub(/\[[^]]*\] */, ""); print $2, $3 }
+      tolower($1) == "types:" { uri = "" }
+      tolower($1) == "uris:" { uri = $2 }
+      tolower($1) == "suites:" && uri != "" { for (i = 2; i <= NF; i++) print uri, $i }'
+  )
   say "no Debian mirror in this machine's apt sources; set HEADWATER_DEBIAN_MIRROR"; return 1
 }
 
