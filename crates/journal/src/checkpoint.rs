@@ -164,6 +164,8 @@ impl Fold<'_> {
             if header.has(flag::CONTROL) {
                 reader.spine(offset, &header, &mut frame)?;
                 self.entries(&frame, control);
+            } else {
+                reader.pass(offset, &header)?;
             }
             offset += u64::from(header.len);
         }

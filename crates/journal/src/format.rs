@@ -66,6 +66,10 @@
 //! *Spine:* see `spine`. Recovery needs headers and checksums only, no key, to find the end; it needs the default
 //! key for the control state and the last position.
 //!
+//! *Flags of a frame:* 1 begins inside a transaction, 2 ends inside one, 4 aborts the one it begins inside, 8 holds control
+//! records, 16 snapshot rows only, 32 checkpoint, 64 end of the checkpoint, 128 orderly close, 256 lz4, 512 zstd, 1024
+//! introduces data keys.
+//!
 //! # Version
 //!
 //! 1. A reader refuses a newer one as `Unsupported` and reads every older one.
@@ -111,6 +115,8 @@ pub(crate) mod flag {
     pub const LZ4: u16 = 256;
     /// Pieces are zstd.
     pub const ZSTD: u16 = 512;
+    /// The directory introduces data keys.
+    pub const KEYS: u16 = 1024;
 }
 
 /// Why bytes are not a header.

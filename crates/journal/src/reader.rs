@@ -324,6 +324,7 @@ impl Reader {
             if header.next > position {
                 break;
             }
+            place.segment.pass(place.offset, &header)?;
             place.offset += u64::from(header.len);
             place.next = header.next;
         }
@@ -374,6 +375,7 @@ impl Reader {
         }
         // A frame that ends in an open transaction is looked at again when more of it can be seen.
         let step = if hidden {
+            place.segment.pass(offset, header)?;
             self.position = header.next.min(end).max(self.position);
             Step::Again
         } else {

@@ -84,6 +84,9 @@ pub(crate) fn recover(
         }
         if repair {
             segment::unlink(&*options.fs, &options.dir, number)?;
+            // Before its successor is begun: coming back after it, the remnant would look like damage.
+            let fail = |source| Error::io("sync directory", &options.dir, source);
+            options.fs.sync_dir(&options.dir).map_err(fail)?;
         }
         numbers.pop();
     }

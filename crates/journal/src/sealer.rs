@@ -316,7 +316,10 @@ impl Sealer {
             end += sealed_len;
         }
         out[FRAME_HEADER_BYTES..start].copy_from_slice(&self.directory);
-        let header = self.header(frame, (end, spine_len), spine_key.number, out);
+        let mut header = self.header(frame, (end, spine_len), spine_key.number, out);
+        if !keys.is_empty() {
+            header.flags |= flag::KEYS;
+        }
         out[..FRAME_HEADER_BYTES].copy_from_slice(&header.encode());
         self.current.ordinal += 1;
         self.current.len += end as u64;

@@ -85,6 +85,7 @@ fn last_position(segment: &mut SegmentReader, (from, to): (u64, u64)) -> Result<
     let (mut offset, mut last) = (from, None);
     while offset < to {
         let header = segment.frame_header(offset)?;
+        segment.pass(offset, &header)?;
         if header.commits > 0 {
             last = Some((offset, header));
         }
@@ -117,7 +118,7 @@ fn first_commit(
     while reader.advance()? {
         let header = reader.frame_header();
         // A transaction that began before the first frame read is shown with its begin, but began earlier.
-        continued &= header.has(flag::OPEN_IN);
+        continued &= header.has(flag::OPEN_IN) && !header.has(flag::ABORT_IN);
         if continued {
             first = Some(Sequence(header.first_in));
         }

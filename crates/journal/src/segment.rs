@@ -9,7 +9,7 @@ use crate::Result;
 use crate::error::{Error, ErrorKind};
 use crate::format::{
     BlockEntry, FRAME_HEADER_BYTES, FrameHeader, HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader,
-    read_directory,
+    flag, read_directory,
 };
 use crate::frame::{BlockState, Frame};
 use crate::fs::{Fs, FsFile};
@@ -214,6 +214,14 @@ impl SegmentReader {
         Ok(())
     }
 
+    /// Passes a frame whose content is not wanted, learning the data keys it introduces.
+    pub fn pass(&mut self, offset: u64, header: &FrameHeader) -> Result<()> {
+        match header.has(flag::KEYS) {
+            true => self.directory(offset, header),
+            false => Ok(()),
+        }
+    }
+
     /// The cipher of a data key; `Err(group)` when it is locked.
     fn cipher(&mut self, key: u32) -> Option<Result<Arc<CipherKey>, KeyGroupId>> {
         let state = self.keys.get_mut(&key)?;
@@ -363,7 +371,7 @@ impl SegmentReader {
                 let fresh: Vec<u32> = fresh.collect();
                 index.add_keys(&fresh, offset);
             }
-            if !header.has(crate::format::flag::CHECKPOINT) {
+            if !header.has(flag::CHECKPOINT) {
                 self.spine(offset, &header, &mut frame)?;
                 frame.collect_tables();
                 index.add(&header, offset, &frame.tables);

@@ -161,9 +161,8 @@ impl World {
         if self.random.chance(10) {
             descriptor.key_group = KeyGroupId(3);
         }
-        let len = self
-            .random
-            .below(if self.random.chance(10) { 9000 } else { 600 }) as usize;
+        let limit = if self.random.chance(10) { 9000 } else { 600 };
+        let len = self.random.below(limit) as usize;
         let body = match self.random.chance(70) {
             true => self.random.bytes(len),
             false => vec![b'z'; len],
@@ -236,6 +235,9 @@ impl World {
     }
 
     fn check_control(&mut self, journal: &Journal) {
+        let (first, end) = (journal.first().0, journal.end().0);
+        let from = first + self.random.below(end - first + 1);
+        let reader = journal.reader(ReadOptions::from(Sequence(from))).unwrap();
         let fold = |upto: u64| {
             let mut state = BTreeMap::new();
             for item in self.model.iter().flat_map(|committed| &committed.items) {
@@ -257,24 +259,7 @@ impl World {
                 .collect()
         };
         assert_eq!(found(&journal.control()), fold(u64::MAX));
-        let (first, end) = (journal.first().0, journal.end().0);
-        let from = first + self.random.below(end - first + 1);
-        let reader = journal.reader(ReadOptions::from(Sequence(from))).unwrap();
-        let fold = {
-            let mut state = BTreeMap::new();
-            for item in self.model.iter().flat_map(|committed| &committed.items) {
-                if let Owned::Control(sequence, key, value) = item
-                    && *sequence < from
-                {
-                    match value {
-                        Some(value) => state.insert(key.clone(), (*sequence, value.clone())),
-                        None => state.remove(key),
-                    };
-                }
-            }
-            state
-        };
-        assert_eq!(found(reader.control()), fold, "from {from}");
+        assert_eq!(found(reader.control()), fold(from), "from {from}");
     }
 }
 
@@ -290,9 +275,8 @@ fn history(seed: u64) {
     let mut world = World::new(seed);
     let mut visible = 0;
     for _ in 0..world.random.below(3) + 1 {
-        let operations = world
-            .random
-            .below(if world.random.chance(50) { 12 } else { 80 });
+        let limit = if world.random.chance(50) { 12 } else { 80 };
+        let operations = world.random.below(limit);
         world.fs.crash_after(operations);
         visible = world.run().unwrap_or(visible).max(visible);
         world.fs.crash(&mut world.random);

@@ -174,6 +174,9 @@ impl SimFs {
 impl Inode {
     /// Lets each unsynced sector survive or not.
     fn settle(&mut self, random: &mut Random) {
+        if self.pending.is_empty() {
+            return;
+        }
         let percent = [0, 100, 50, 90, 10][random.below(5) as usize];
         for (offset, bytes) in std::mem::take(&mut self.pending) {
             let mut at = 0;
