@@ -111,10 +111,11 @@ S
 # ---------------------------------------------------------------- Maven
 
 # Maven's local repository does not bear several writers: one Maven at a time.
+run_maven() { mvn -q -B -ntp ${HEADWATER_M2:+-Dmaven.repo.local="$HEADWATER_M2"} "$@" >"$SERVERS/.maven.log" 2>&1; }
 maven() { # GOAL-AND-OPTIONS...
   (
     flock 8
-    try mvn -q -B -ntp -Dstyle.color=never ${HEADWATER_M2:+-Dmaven.repo.local="$HEADWATER_M2"} "$@" >&2
+    try run_maven "$@" || { tail -n 20 "$SERVERS/.maven.log" >&2; exit 1; }
   ) 8>"$SERVERS/.maven.lock"
 }
 

@@ -158,7 +158,7 @@ start() { # DIR PORT OPTION...
   while [ $# -gt 0 ]; do
     case $1 in
       --sasl) sasl=sasl ;;
-      --sasl-ssl) sasl=sasl-ssl ;;
+      --sasl-ssl) sasl="sasl-ssl" ;;
       --message-max) extra+="message.max.bytes=$2"$'\n'"replica.fetch.max.bytes=$2"$'\n'"socket.request.max.bytes=$(($2 + 104857600))"$'\n'; shift ;;
       --set) extra+=$2$'\n'; shift ;;
       *) usage ;;
