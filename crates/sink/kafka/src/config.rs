@@ -1,0 +1,243 @@
+//! Settings of a Kafka sink.
+
+use format::settings::{FormatName, FormatOptions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A Kafka sink.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaConfig {
+    /// Bootstrap brokers, `host:port`.
+    pub brokers: Vec<String>,
+    /// Encryption and authentication. Default: plain text without authentication.
+    #[serde(default)]
+    pub security: Security,
+    /// Topic of a table's rows; `{database}` and `{table}` stand for its names. Characters that Kafka
+    /// does not allow become `_`. Default `{database}.{table}`.
+    #[serde(default = "topic_default")]
+    pub topic: String,
+    /// Topic of DDL statements. Default: the table's own, on partition 0.
+    #[serde(default)]
+    pub ddl_topic: Option<String>,
+    /// Which rows share a partition, and so keep their order. Default `primary_key`.
+    #[serde(default)]
+    pub partition_by: PartitionBy,
+    /// The record's key: `primary_key` (its columns' texts joined by `^`) or `none`. Default
+    /// primary_key.
+    #[serde(default)]
+    pub key: KeyConfig,
+    /// The messages' format. Default canal-json.
+    #[serde(default)]
+    pub format: FormatName,
+    /// The format's own settings.
+    #[serde(default)]
+    pub format_options: FormatOptions,
+    /// `transactional`: exactly once for readers with `isolation.level=read_committed`.
+    /// `idempotent`: lower latency, at least once across restarts. Default transactional.
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// The `transactional.id`. Default `headwater-PIPELINE-SINK`. Two processes with one id fence each
+    /// other.
+    #[serde(default)]
+    pub transactional_id: Option<String>,
+    /// Compacted topic that holds this sink's cursor; made when missing. Default
+    /// `headwater.cursor.PIPELINE.SINK`.
+    #[serde(default)]
+    pub cursor_topic: Option<String>,
+    /// Make missing topics with these settings. Default: leave it to the broker.
+    #[serde(default)]
+    pub create_topics: Option<CreateTopics>,
+    /// Producer compression: none, gzip, snappy, lz4 or zstd. Default lz4.
+    #[serde(default)]
+    pub compression: Compression,
+    /// Largest message, bytes; a larger one parks its key. Match it with the topics'
+    /// `max.message.bytes`. Default 1048576.
+    #[serde(default = "message_bytes_default")]
+    pub message_bytes_max: u32,
+    /// Producer queue, KiB, 1024 to 1048576. Default 16384.
+    #[serde(default = "queue_default")]
+    pub queue_kib: u32,
+    /// How long one flush may take before the sink starts over, seconds. Default 60.
+    #[serde(default = "timeout_default")]
+    pub timeout_s: u32,
+    /// Further librdkafka properties, as they are; those that the sink sets itself are refused.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+}
+
+fn topic_default() -> String {
+    "{database}.{table}".into()
+}
+
+fn message_bytes_default() -> u32 {
+    1 << 20
+}
+
+fn queue_default() -> u32 {
+    16_384
+}
+
+fn timeout_default() -> u32 {
+    60
+}
+
+/// Encryption and authentication.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Security {
+    /// Default plaintext.
+    pub protocol: Protocol,
+    /// SASL mechanism; needed with a `sasl_` protocol.
+    pub mechanism: Option<Mechanism>,
+    /// User for PLAIN and SCRAM.
+    pub username: Option<String>,
+    /// Password for PLAIN and SCRAM.
+    pub password: Option<String>,
+    /// CA certificates, PEM file. Default: the system's.
+    pub ca: Option<PathBuf>,
+    /// Client certificate, PEM file.
+    pub certificate: Option<PathBuf>,
+    /// Client key, PEM file.
+    pub key: Option<PathBuf>,
+    /// Password of the client key.
+    pub key_password: Option<String>,
+    /// Whether the broker's certificate must name its host. Default true.
+    pub verify_hostname: Option<bool>,
+    /// File with the OAUTHBEARER token; read again before the token ends.
+    pub token_file: Option<PathBuf>,
+    /// Principal of the OAUTHBEARER token. Default: the token's subject is the broker's matter, `headwater`.
+    pub token_principal: Option<String>,
+    /// Seconds after which the token file is read again. Default 300.
+    pub token_lifetime_s: Option<u32>,
+}
+
+impl std::fmt::Debug for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Security")
+            .field("protocol", &self.protocol)
+            .field("mechanism", &self.mechanism)
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The protocol of a listener.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Neither encrypted nor authenticated.
+    #[default]
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL without TLS.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+/// A SASL mechanism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Mechanism {
+    /// User and password in clear; use TLS.
+    #[serde(rename = "PLAIN")]
+    Plain,
+    /// Salted challenge and response, SHA-256.
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    /// Salted challenge and response, SHA-512.
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
+    /// A bearer token from a file.
+    #[serde(rename = "OAUTHBEARER")]
+    OauthBearer,
+}
+
+/// Which rows share a partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionBy {
+    /// Rows with the same key (the primary key, else the first unique NOT NULL key, else the whole
+    /// row). A change of the key goes out as a delete of the old and an insert of the new key.
+    #[default]
+    PrimaryKey,
+    /// All rows of a table.
+    Table,
+    /// Everything to partition 0: the order of all.
+    First,
+    /// Rows with the same values in these columns.
+    Columns(Vec<String>),
+}
+
+/// The record's key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyConfig {
+    /// The key columns' texts joined by `^`.
+    #[default]
+    PrimaryKey,
+    /// No key, as Canal does.
+    None,
+}
+
+/// How records become durable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// Batches are Kafka transactions that also hold the cursor.
+    #[default]
+    Transactional,
+    /// Ordered and without duplicates while the process lives.
+    Idempotent,
+}
+
+/// Settings of topics that are made.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTopics {
+    /// Partitions. Default 4.
+    #[serde(default = "partitions_default")]
+    pub partitions: i32,
+    /// Replicas. Default: the broker's default.
+    #[serde(default)]
+    pub replication: Option<i32>,
+    /// Topic settings such as `retention.ms`.
+    #[serde(default)]
+    pub config: BTreeMap<String, String>,
+}
+
+fn partitions_default() -> i32 {
+    4
+}
+
+/// Producer compression.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// None.
+    None,
+    /// gzip.
+    Gzip,
+    /// snappy.
+    Snappy,
+    /// lz4.
+    #[default]
+    Lz4,
+    /// zstd.
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The cursor: the last record of a compacted topic with one partition, which only this sink writes.
+
+use crate::client::{self, CALL_TIMEOUT, Context};
+use crate::config::KafkaConfig;
+use crate::error::broker_error;
+use change::contract::ErrorKind;
+use change::{Cursor, SinkError};
+use rdkafka::Message;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::time::{Duration, Instant};
+
+/// The record's key.
+pub(crate) const KEY: &[u8] = b"cursor";
+
+/// Reads the last committed cursor. Call it after the writer has fenced its predecessors, so that no
+/// transaction on the topic is open.
+pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Option<Cursor>, SinkError> {
+    let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
+    let mut client = client::base(config)?;
+    client.set("group.id", format!("{topic}-reader"));
+    client.set("enable.auto.commit", "false");
+    client.set("isolation.level", "read_committed");
+    client.set("enable.partition.eof", "true");
+    let consumer: BaseConsumer<Context> = client
+        .create_with_context(client::context(config))
+        .map_err(failed)?;
+    let (low, high) = consumer
+        .fetch_watermarks(topic, 0, CALL_TIMEOUT)
+        .map_err(failed)?;
+    if high <= low {
+        return Ok(None);
+    }
+    let mut assignment = TopicPartitionList::new();
+    // The topic is compacted: what stands far back is superseded.
+    assignment
+        .add_partition_offset(topic, 0, Offset::Offset(low))
+        .map_err(failed)?;
+    consumer.assign(&assignment).map_err(failed)?;
+    last_record(&consumer, topic, config)
+}
+
+fn last_record(
+    consumer: &BaseConsumer<Context>,
+    topic: &str,
+    config: &KafkaConfig,
+) -> Result<Option<Cursor>, SinkError> {
+    let mut last = None;
+    let end = Instant::now() + Duration::from_secs(u64::from(config.timeout_s));
+    loop {
+        match consumer.poll(Duration::from_millis(200)) {
+            Some(Ok(message)) if message.key() == Some(KEY) => {
+                last = message.payload().map(<[u8]>::to_vec);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(KafkaError::PartitionEOF(_))) => break,
+            Some(Err(error)) => return Err(broker_error("read cursor", &config.brokers, &error)),
+            None if Instant::now() > end => {
+                let detail = format!("no answer from {} in {} s", topic, config.timeout_s);
+                return Err(SinkError::new(
+                    ErrorKind::Unavailable,
+                    "read cursor",
+                    detail,
+                ));
+            }
+            None => {}
+        }
+    }
+    let decoded = last.map(|bytes| Cursor::decode(&bytes)).transpose();
+    decoded.map_err(|error| {
+        SinkError::new(ErrorKind::Corrupt, "read cursor", error.to_string())
+            .at(format!("topic {topic}"))
+            .hint(
+                "name another cursor_topic: the sink then starts from the journal's oldest change",
+            )
+    })
+}
