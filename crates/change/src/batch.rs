@@ -128,6 +128,13 @@ pub enum Entry {
     Rollback,
 }
 
+/// A place in a batch to which a source can go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    arena: usize,
+    entries: usize,
+}
+
 /// One batch; see the module's page.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -182,6 +189,21 @@ impl Batch {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
         self.span(start)
+    }
+
+    /// The end of what was written so far; see [`Batch::rewind`].
+    pub fn mark(&self) -> Mark {
+        Mark {
+            arena: self.arena.len(),
+            entries: self.entries.len(),
+        }
+    }
+
+    /// Takes back everything written since `mark`, which must be of this batch since its last
+    /// [`Batch::clear`].
+    pub fn rewind(&mut self, mark: Mark) {
+        self.arena.truncate(mark.arena);
+        self.entries.truncate(mark.entries);
     }
 
     /// A transaction begins.

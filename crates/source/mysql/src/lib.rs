@@ -1,1 +1,10 @@
-//! (being written)
+//! Row changes from MySQL and MariaDB.
+//!
+//! Owns: the binary log's bytes ([`binlog`]), the order of transactions and the schema history
+//! ([`capture`]), the connection ([`wire`]), the lock-free snapshot, and the live source.
+//! Refuses: journals, formats and sinks; it fills a [`change::Batch`] and knows nothing to the right.
+#![warn(missing_docs)]
+
+pub mod binlog;
+pub mod capture;
+pub mod config;
