@@ -30,10 +30,10 @@ declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4
 say() { printf 'fetch: %s\n' "$*" >&2; }
 
 try() { # three attempts: registries have passing faults
-  local n
+  local n what="$*"
   for n in 1 2 3; do
     "$@" && return 0
-    say "attempt $n failed: ${*:0:60}"
+    say "attempt $n failed: ${what:0:60}"
     sleep $n
   done
   return 1
