@@ -76,7 +76,7 @@ pub use id::{JournalId, KeyGroupId, SchemaId, Sequence, TableId};
 pub use item::{Body, Commit, Item, RecordDescriptor, TransactionStart};
 pub use journal::{Journal, LastCommit, open, open_read_only};
 pub use keys::{DataKey, FileKeys, KeyError, KeyProvider};
-pub use log::{Epoch, LocalLog, Log, LogEntry, LogFrame};
+pub use log::{Epoch, LocalLog, Log, LogEntry, LogFrame, MemoryLog};
 pub use options::{Compression, Options};
 pub use reader::{ReadOptions, Reader};
 pub use usage::{Capacity, Metrics, Retained, Usage};

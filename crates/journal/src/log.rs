@@ -1,5 +1,9 @@
 //! The contract under the writer, and its implementation on local disk.
 
+#[cfg(test)]
+mod contract;
+mod memory;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +14,8 @@ use crate::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, set_s
 use crate::fs::{Fs, FsFile};
 use crate::id::Sequence;
 use crate::segment;
+
+pub use memory::MemoryLog;
 
 /// Rises each time somebody takes the log over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -225,6 +225,13 @@ impl Reader {
                 limit > from
             }
             Some(tables) => {
+                if self
+                    .tail
+                    .as_ref()
+                    .is_some_and(|tail| tail.lacks(tables, inside))
+                {
+                    return Step::Again;
+                }
                 let scope = Scope {
                     from,
                     limit,
@@ -244,7 +251,8 @@ impl Reader {
     }
 
     fn disk(&mut self, end: u64) -> Result<Step> {
-        let found = self.shared.state().segment_of(self.position);
+        let hint = self.place.as_ref().map(|place| place.segment.number);
+        let found = self.shared.state().segment_of(self.position, hint);
         let Some(info) = found else {
             return Ok(Step::End);
         };
@@ -286,10 +294,11 @@ impl Reader {
 
     /// Finds the frame that holds the position, unless the last step left off right there.
     fn locate(&mut self, info: &SegmentInfo) -> Result<()> {
-        if let Some(place) = &self.place
+        if let Some(place) = &mut self.place
             && place.segment.number == info.number
             && place.next == self.position
         {
+            place.segment.limit = info.len;
             return Ok(());
         }
         if let Some(left) = self.place.take() {
@@ -298,7 +307,7 @@ impl Reader {
         let position = self.position;
         let segment = self
             .shared
-            .open_segment(info.number, self.read_ahead())
+            .open_segment(info, self.read_ahead())
             .map_err(|error| {
                 let gone = !self.shared.state().segments.contains_key(&info.number);
                 if gone { aged_out(position) } else { error }
@@ -447,12 +456,12 @@ pub(crate) fn control_at(shared: &Shared, from: u64) -> Result<ControlState> {
             let detail = format!("the journal ends at {}", Sequence(end));
             return Err(Error::new(ErrorKind::Invalid, "read journal", detail).at(Sequence(from)));
         }
-        let Some(info) = state.segment_of(from) else {
+        let Some(info) = state.segment_of(from, None) else {
             return Ok(state.control.clone());
         };
         info
     };
-    let mut segment = shared.open_segment(info.number, READ_AHEAD_BYTES)?;
+    let mut segment = shared.open_segment(&info, READ_AHEAD_BYTES)?;
     let (mut checkpoint, _) = checkpoint::read(&mut segment)?;
     let is_aborted = |sequence: u64| shared.state().is_aborted(sequence);
     let fold = Fold {

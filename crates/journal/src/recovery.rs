@@ -204,7 +204,8 @@ impl Check<'_> {
         let mut at = offset;
         while at < self.len {
             let count = self.read(at, &mut buffer)?;
-            let bytes = &buffer[..count];
+            // A writer that is at work may have added more since: only what was there counts.
+            let bytes = &buffer[..count.min((self.len - at) as usize)];
             for start in memchr_magic(bytes) {
                 if let Ok(header) = FrameHeader::decode(&bytes[start..])
                     && header.ordinal >= ordinal

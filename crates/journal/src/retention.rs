@@ -32,6 +32,7 @@ pub(crate) fn retain(shared: &Shared) -> Result<Retained> {
             state.indexes.remove(&victim.number);
         }
         let first = state.first();
+        state.aborted.retain(|(_, end)| *end > first);
         let detached = plan.detached.into_iter();
         retained.detached = detached
             .map(|(name, from)| {
@@ -45,6 +46,7 @@ pub(crate) fn retain(shared: &Shared) -> Result<Retained> {
             })
             .collect();
         shared.publish(&state, shared.end());
+        shared.update_capacity(&state);
         plan.victims
     };
     if !retained.detached.is_empty() {
@@ -156,6 +158,21 @@ fn groups(state: &State) -> Vec<Vec<SegmentInfo>> {
     let live = state.live;
     groups.retain(|group| group.iter().all(|segment| Some(segment.number) != live));
     groups
+}
+
+/// Bytes that `disk_max` cannot make leave: the segment being written, what a cursor needs, what a hold owes.
+pub(crate) fn held_bytes(shared: &Shared, state: &State) -> u64 {
+    let held = |segment: &&SegmentInfo| {
+        let group = std::slice::from_ref(*segment);
+        let live = state.live == Some(segment.number);
+        live || !is_passed(state, group) || is_owed(shared, state, group)
+    };
+    state
+        .segments
+        .values()
+        .filter(held)
+        .map(|segment| segment.len)
+        .sum()
 }
 
 fn is_passed(state: &State, group: &[SegmentInfo]) -> bool {

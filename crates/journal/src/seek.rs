@@ -41,7 +41,7 @@ pub(crate) fn position(shared: &Arc<Shared>, reached: &mut Reached<'_>) -> Resul
     let (mut low, mut high) = (1, segments.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        let mut segment = shared.open_segment(segments[middle].number, READ_AHEAD_BYTES)?;
+        let mut segment = shared.open_segment(&segments[middle], READ_AHEAD_BYTES)?;
         let before = checkpoint::read(&mut segment)?.0.last_commit;
         match before.is_some_and(|commit| reached(&commit.position)) {
             true => high = middle,
@@ -60,7 +60,7 @@ fn granule(shared: &Shared, info: &SegmentInfo, reached: &mut Reached<'_>) -> Re
     let (granules, keys) = shared.with_index(info, |index| {
         (index.granules().to_vec(), index.keys().to_vec())
     })?;
-    let mut segment = shared.open_segment(info.number, READ_AHEAD_BYTES)?;
+    let mut segment = shared.open_segment(info, READ_AHEAD_BYTES)?;
     let end = |at: usize| granules.get(at + 1).map_or(info.len, |next| next.offset);
     let (mut low, mut high) = (0, granules.len());
     while low < high {

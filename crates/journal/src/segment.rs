@@ -94,6 +94,8 @@ pub(crate) struct SegmentReader {
     window_from: usize,
     window_len: usize,
     read_ahead: usize,
+    /// Nothing is read past this offset unless asked for: what follows may be half written.
+    pub limit: u64,
     blocks: Vec<BlockEntry>,
     pub bytes_read: u64,
 }
@@ -132,6 +134,7 @@ impl SegmentReader {
             window_from: 0,
             window_len: 0,
             read_ahead,
+            limit: u64::MAX,
             blocks: Vec::new(),
             bytes_read: SEGMENT_HEADER_BYTES as u64,
         })
@@ -144,7 +147,8 @@ impl SegmentReader {
         if usable.contains(&offset) && usable.contains(&(offset + len as u64)) {
             return Ok((offset - self.window_at) as usize);
         }
-        let wanted = len.max(self.read_ahead);
+        let durable = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = len.max(self.read_ahead.min(durable));
         if self.window.len() > WINDOW_KEEP_BYTES && wanted <= WINDOW_KEEP_BYTES {
             self.window = Vec::new();
         }

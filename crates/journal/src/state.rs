@@ -13,6 +13,7 @@ use crate::id::{JournalId, Sequence};
 use crate::index::SegmentIndex;
 use crate::journal::LastCommit;
 use crate::options::Options;
+use crate::retention;
 use crate::seal::OpenKeys;
 use crate::segment::{self, SegmentReader};
 use crate::tail::Tail;
@@ -75,12 +76,13 @@ impl State {
         self.segments.values().map(|segment| segment.len).sum()
     }
 
-    /// The segment that holds `sequence`, or the first after it.
-    pub fn segment_of(&self, sequence: u64) -> Option<SegmentInfo> {
-        let live = self.live;
-        self.segments
-            .values()
-            .find(|segment| sequence < segment.end || live == Some(segment.number))
+    /// The segment that holds `sequence`, or the first after it; `hint` is a likely one.
+    pub fn segment_of(&self, sequence: u64, hint: Option<u32>) -> Option<SegmentInfo> {
+        let ends_later =
+            |segment: &&SegmentInfo| sequence < segment.end || self.live == Some(segment.number);
+        let near = hint.and_then(|number| self.segments.get(&number));
+        let near = near.filter(|segment| segment.base <= sequence && ends_later(segment));
+        near.or_else(|| self.segments.values().find(ends_later))
             .copied()
     }
 
@@ -158,19 +160,27 @@ impl Shared {
     pub fn publish(&self, state: &State, end: u64) {
         self.first.store(state.first(), Ordering::Relaxed);
         self.end.store(end, Ordering::Release);
-        self.update_capacity(state.bytes());
         self.changed.notify_all();
     }
 
-    pub fn update_capacity(&self, bytes: u64) {
+    /// Whether `bytes` leave no room, before anything is let go.
+    pub fn would_be_full(&self, state: &State) -> bool {
+        self.options
+            .disk_max
+            .is_some_and(|disk_max| state.bytes() >= self.full_at(disk_max))
+    }
+
+    /// Notes how much room is left: full is full, and the alarm is about what cannot be let go.
+    pub fn update_capacity(&self, state: &State) {
         let Some(disk_max) = self.options.disk_max else {
             return;
         };
-        let percent = bytes
+        let held = retention::held_bytes(self, state);
+        let percent = held
             .saturating_mul(100)
             .checked_div(disk_max)
             .unwrap_or(100);
-        let full = bytes >= self.full_at(disk_max);
+        let full = self.would_be_full(state);
         let value = if full {
             u8::MAX
         } else {
@@ -238,9 +248,12 @@ impl Shared {
         }
     }
 
-    pub fn open_segment(&self, number: u32, read_ahead: usize) -> Result<SegmentReader> {
+    /// A reader of what is durable of a segment.
+    pub fn open_segment(&self, info: &SegmentInfo, read_ahead: usize) -> Result<SegmentReader> {
         let Options { fs, dir, .. } = &self.options;
-        let reader = SegmentReader::open(&**fs, dir, number, self.keys.clone(), read_ahead)?;
+        let number = info.number;
+        let mut reader = SegmentReader::open(&**fs, dir, number, self.keys.clone(), read_ahead)?;
+        reader.limit = info.len;
         match reader.header.journal == self.id {
             true => Ok(reader),
             false => Err(segment::corrupt(
@@ -290,9 +303,7 @@ impl Shared {
         if let Some(index) = stored.as_ref().and_then(decode) {
             return Ok(index);
         }
-        let index = self
-            .open_segment(info.number, 64 << 10)?
-            .build_index(info.len)?;
+        let index = self.open_segment(info, 64 << 10)?.build_index(info.len)?;
         self.store_index(&index, info);
         Ok(index)
     }

@@ -58,7 +58,7 @@ impl Storer {
         drop(entries);
         self.count(batch);
         let mut ended = Vec::new();
-        {
+        let full = {
             let mut state = self.shared.state();
             for stored in batch.drain(..) {
                 match stored {
@@ -78,7 +78,12 @@ impl Storer {
             }
             let end = self.shared.end();
             self.shared.publish(&state, end);
-        }
+            let full = self.shared.would_be_full(&state);
+            if !full {
+                self.shared.update_capacity(&state);
+            }
+            full
+        };
         for (info, index) in ended {
             self.shared.store_index(&index, &info);
             self.shared
@@ -86,7 +91,8 @@ impl Storer {
                 .indexes
                 .insert(info.number, Arc::new(index));
         }
-        if self.shared.is_full() {
+        if full {
+            // What may go goes before anybody is told to pause.
             retention::retain(&self.shared)?;
         }
         Ok(())

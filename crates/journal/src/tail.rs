@@ -1,15 +1,24 @@
 //! The newest frames, opened, in memory: readers that follow closely never touch the disk.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::format::FrameHeader;
+use crate::format::{FrameHeader, flag};
 use crate::frame::Frame;
+use crate::id::TableId;
 
 pub(crate) struct TailFrame {
     pub frame: Box<Frame>,
     pub header: FrameHeader,
     bytes: usize,
+}
+
+impl TailFrame {
+    /// Whether a reader of `tables` finds nothing here; `inside` is whether it waits for a commit.
+    pub fn lacks(&self, tables: &BTreeSet<TableId>, inside: bool) -> bool {
+        let holds = |table: &TableId| self.frame.tables.binary_search(table).is_ok();
+        !inside && !self.header.has(flag::CONTROL) && !tables.iter().any(holds)
+    }
 }
 
 /// Consecutive frames, oldest first, all of them synced.

@@ -6,9 +6,10 @@ use crate::id::Sequence;
 /// Room left under `disk_max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capacity {
-    /// Below 70 %, or no limit.
+    /// Less than 70 % is held, or there is no limit.
     Ok,
-    /// Percent of `disk_max` in use, 70 and more.
+    /// Percent of `disk_max` held by cursors, holds and the segment being written, 70 and more. What could leave when
+    /// room is needed does not count.
     Alarm(u8),
     /// Nothing more is taken until a cursor moves or the limit is raised.
     Full,
@@ -17,13 +18,13 @@ pub enum Capacity {
 /// The journal's place on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Bytes of all segments and their indexes.
+    /// Bytes of all segments; their indexes, a few per mille, do not count.
     pub bytes: u64,
     /// Number of segments.
     pub segments: usize,
     /// The limit, if one is set.
     pub disk_max: Option<u64>,
-    /// Where `bytes` stands against it.
+    /// Room left under it.
     pub state: Capacity,
     /// Oldest retained sequence.
     pub first: Sequence,

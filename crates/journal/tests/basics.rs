@@ -1,4 +1,5 @@
 //! Writing, reading, opening again.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
 
@@ -443,4 +444,76 @@ fn key_file_is_made_private_and_opens_the_journal_again() {
     drop(writer);
     let error = open(options(&dir.join("other keys"))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn readers_of_the_disk_keep_up_with_a_writer_at_work() {
+    let dir = TempDir::new();
+    let options = Options {
+        tail_bytes: 0,
+        segment_bytes: 1 << 20,
+        frame_bytes: 4096,
+        ..options(&dir.0)
+    };
+    let (journal, mut writer) = open(options.clone()).unwrap();
+    let first = journal.end();
+    let follow = |tables: Option<std::collections::BTreeSet<TableId>>, wanted: usize| {
+        let journal = journal.clone();
+        std::thread::spawn(move || {
+            let mut reader = journal
+                .reader(ReadOptions {
+                    from: first,
+                    tables,
+                })
+                .unwrap();
+            let mut records = 0;
+            while records < wanted {
+                journal.wait(reader.position(), Duration::from_secs(10));
+                let items = read_all(&mut reader);
+                records += items
+                    .iter()
+                    .filter(|item| matches!(item, Owned::Record(..)))
+                    .count();
+            }
+            assert_eq!(records, wanted);
+        })
+    };
+    let followers = [
+        follow(None, 6000),
+        follow(Some([TableId(3)].into()), 600),
+        follow(None, 6000),
+    ];
+    let mut random = Random::new(8);
+    for number in 0..2000 {
+        let table = if number % 10 == 0 { 3 } else { 1 };
+        let len = random.below(4000) as usize;
+        append(
+            &mut writer,
+            number,
+            table,
+            &[b"a", &random.bytes(len), b"c"],
+        );
+        if number % 400 == 0 {
+            // Another process may look at any time.
+            let other = open_read_only(options.clone()).unwrap();
+            read_from(&other, first);
+        }
+        if random.chance(30) {
+            writer.flush().unwrap();
+        }
+    }
+    settle(&journal, &mut writer);
+    for follower in followers {
+        follower.join().unwrap();
+    }
+}
+
+#[test]
+fn handles_go_to_other_threads() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Journal>();
+    shared::<Error>();
+    sent::<Writer>();
+    sent::<Reader>();
 }

@@ -1,4 +1,5 @@
 //! Damage and torn tails, full disks, failed syncs, keys that are not there.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Random histories, crashed anywhere: what was visible is there, once and in order, and nothing half is.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
 
