@@ -19,7 +19,8 @@ pub enum ErrorKind {
     Unsupported,
     /// Bytes on disk are not what was written.
     Corrupt,
-    /// The disk or `disk_max` is full; nothing was lost, the same call works once there is room.
+    /// `disk_max` is reached: nothing was lost, the same call works once there is room. Or the disk itself is full: the
+    /// writer has ended ([`crate::Journal::failed`]), nothing visible was lost, open the journal again once there is room.
     Full,
     /// A broken invariant of this crate.
     Internal,

@@ -263,8 +263,10 @@ impl Journal {
     ///
     /// The file follows within a second, by [`Journal::retain`] at the latest, and never runs ahead. A cursor set before
     /// `first()` is detached at once; a detached one holds again when it is set at or past `first()`.
-    /// Errors: `Invalid` past `end()`; `Unavailable` when the file cannot be written.
+    /// Errors: `Invalid` past `end()`; `Unavailable` when the file cannot be written, or the journal is not open for
+    /// writing (any more).
     pub fn set_cursor(&self, name: &str, cursor: Cursor) -> Result<()> {
+        self.check_open("set cursor", name)?;
         {
             let mut state = self.shared.state();
             let end = Sequence(self.shared.end());
@@ -280,6 +282,7 @@ impl Journal {
 
     /// Forgets a cursor and its hold.
     pub fn remove_cursor(&self, name: &str) -> Result<()> {
+        self.check_open("remove cursor", name)?;
         {
             let mut state = self.shared.state();
             if state.cursors.entries.remove(name).is_none() {
@@ -288,6 +291,14 @@ impl Journal {
             state.cursors.dirty = true;
         }
         retention::store_cursors(&self.shared)
+    }
+
+    fn check_open(&self, operation: &'static str, name: &str) -> Result<()> {
+        if self.shared.holds_lock() {
+            return Ok(());
+        }
+        let detail = "the journal is not open for writing";
+        Err(Error::new(ErrorKind::Unavailable, operation, detail).at(name))
     }
 
     /// All cursors by name.

@@ -34,6 +34,10 @@
 //! }
 //! # Ok(()) }
 //! ```
+//!
+//! **To add a key service:** implement [`KeyProvider`]; nothing else knows where keys come from.
+//! **To add a field to a header:** take it from the zero bytes, document it in [`mod@format`], raise the version there, and
+//! keep reading the old one. **To add an entry to the spine:** the next tag in `spine`, and an arm in `view`.
 #![warn(missing_docs)]
 
 mod checkpoint;

@@ -423,6 +423,7 @@ fn earlier_segments(
                 return Err(corrupt(number, 0, "the segment header is damaged"));
             }
         };
+        refuse_missing(numbers, &following)?;
         let (end, own) = if following.previous == number {
             if len < following.previous_len {
                 let detail = format!("the file was {} bytes long", following.previous_len);
@@ -452,6 +453,24 @@ fn earlier_segments(
         following = header;
     }
     Ok(segments)
+}
+
+/// Refuses when the segment before `following` is gone although it held more than snapshot rows: retention takes such
+/// segments from the front only.
+fn refuse_missing(numbers: &[u32], following: &SegmentHeader) -> Result<()> {
+    let missing = following.previous;
+    if following.previous_snapshot || numbers.contains(&missing) {
+        return Ok(());
+    }
+    let older = numbers.first().is_some_and(|first| *first < missing);
+    match older {
+        true => Err(corrupt(
+            missing,
+            0,
+            "the segment is missing, but older ones are there",
+        )),
+        false => Ok(()),
+    }
 }
 
 fn previous_by(following: &SegmentHeader) -> Previous {

@@ -55,12 +55,11 @@ pub(crate) fn retain(shared: &Shared) -> Result<Retained> {
     let options = &shared.options;
     for victim in &victims {
         segment::unlink(&*options.fs, &options.dir, victim.number)?;
-        retained.segments += 1;
-        retained.bytes += victim.len;
-    }
-    if !victims.is_empty() {
+        // One by one, so that a crash leaves no hole that looks like a lost segment.
         let fail = |source| Error::io("sync directory", &options.dir, source);
         options.fs.sync_dir(&options.dir).map_err(fail)?;
+        retained.segments += 1;
+        retained.bytes += victim.len;
     }
     Ok(retained)
 }
@@ -81,6 +80,7 @@ impl Plan {
         if let Some(disk_max) = shared.options.disk_max {
             plan.by_size(shared, (state, shared.full_at(disk_max)), groups);
         }
+        plan.victims.sort_unstable_by_key(|victim| victim.number);
         plan
     }
 
@@ -190,7 +190,7 @@ fn is_owed(shared: &Shared, state: &State, group: &[SegmentInfo]) -> bool {
 pub(crate) fn store_cursors(shared: &Shared) -> Result<()> {
     let bytes = {
         let mut state = shared.state();
-        if !state.cursors.dirty || shared.read_only {
+        if !state.cursors.dirty || !shared.holds_lock() {
             return Ok(());
         }
         state.cursors.dirty = false;

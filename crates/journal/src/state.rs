@@ -109,7 +109,6 @@ pub(crate) struct Shared {
     pub options: Options,
     pub id: JournalId,
     pub keys: Arc<OpenKeys>,
-    pub read_only: bool,
     pub counters: Counters,
     end: AtomicU64,
     first: AtomicU64,
@@ -132,7 +131,6 @@ impl Shared {
             options,
             id,
             keys,
-            read_only: lock.is_none(),
             counters: Counters::default(),
             end: AtomicU64::new(end),
             first: AtomicU64::new(first),
@@ -310,7 +308,7 @@ impl Shared {
 
     /// Writes the side file; without it the index is built again when asked for, so a failure here is none.
     pub fn store_index(&self, index: &SegmentIndex, info: &SegmentInfo) {
-        if self.read_only {
+        if !self.holds_lock() {
             return;
         }
         let path = segment::index_path(&self.options.dir, info.number);

@@ -118,7 +118,7 @@ fn lost_sectors_in_the_middle_are_damage_also_when_the_headers_are_gone() {
 }
 
 #[test]
-fn ended_segment_that_is_shorter_than_noted_is_damage_and_one_that_is_bent_is_found_by_readers() {
+fn ended_segment_that_is_short_or_missing_is_damage_and_a_bent_one_is_found_by_readers() {
     let origin = SimFs::default();
     let (journal, mut writer) = open(simulated(&origin)).unwrap();
     let mut random = Random::new(9);
@@ -135,6 +135,14 @@ fn ended_segment_that_is_shorter_than_noted_is_damage_and_one_that_is_bent_is_fo
     assert_eq!(
         open(simulated(&fs)).err().unwrap().kind(),
         ErrorKind::Corrupt
+    );
+
+    let fs = origin.copy();
+    fs.unlink(&paths[1]).unwrap();
+    let error = open(simulated(&fs)).err().unwrap();
+    assert_eq!(
+        (error.kind(), error.place()),
+        (ErrorKind::Corrupt, "000002.seg:0")
     );
 
     let fs = origin.copy();
