@@ -8,3 +8,4 @@
 pub mod binlog;
 pub mod capture;
 pub mod config;
+pub mod wire;

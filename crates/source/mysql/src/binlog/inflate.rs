@@ -31,7 +31,7 @@ pub fn mariadb_event(body: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Decode
 
 /// Inflates one of MariaDB's compressed column values into `out`.
 ///
-/// Shape: a byte (0 for stored plain; else 8 in the high half, the zlib-header flag in bit 3, count of
+/// Shape: a byte (0 for stored plain; else 8 in the high half, bit 3 for no zlib header, count of
 /// length bytes below), the length big endian, then deflate.
 pub fn mariadb_column(value: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Decoded<()> {
     let what = "a compressed column";
@@ -47,7 +47,7 @@ pub fn mariadb_column(value: &[u8], out: &mut Vec<u8>, bytes_max: usize) -> Deco
             let mut b = Bytes::new(rest);
             let size = b.uint_be(usize::from(head & 7), what)?;
             let size = bounded(size, bytes_max, what)?;
-            zlib(b.rest(), head & 8 != 0, size, out, what)
+            zlib(b.rest(), head & 8 == 0, size, out, what)
         }
         method => Err(failed(what, format!("method {method}"))),
     }

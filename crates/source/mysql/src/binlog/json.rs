@@ -341,7 +341,11 @@ pub fn unpack_datetime(packed: i64) -> DateTimePacked {
 
 fn put_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     const TABLE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for chunk in bytes.chunks(3) {
+    // The server breaks its lines after 76 characters, which shows as an escape.
+    for (index, chunk) in bytes.chunks(3).enumerate() {
+        if index > 0 && index % 19 == 0 {
+            out.extend_from_slice(b"\\n");
+        }
         let mut group = [0u8; 3];
         group[..chunk.len()].copy_from_slice(chunk);
         let bits = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);

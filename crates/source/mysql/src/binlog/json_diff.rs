@@ -91,7 +91,8 @@ fn change_member(node: &mut Node, last: &Step, operation: u8, value: Option<Node
         }
         (Step::Index(index), Node::Array(items)) => match (operation, value) {
             (0, Some(value)) if *index < items.len() => items[*index] = value,
-            (1, Some(value)) if *index <= items.len() => items.insert(*index, value),
+            // An index past the end appends.
+            (1, Some(value)) => items.insert((*index).min(items.len()), value),
             (2, None) if *index < items.len() => {
                 items.remove(*index);
             }

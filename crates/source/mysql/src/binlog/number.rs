@@ -19,8 +19,9 @@ pub fn decimal_bytes(precision: u8, scale: u8) -> usize {
 /// inverted, all bits are where the number is negative.
 pub fn put_decimal(out: &mut Vec<u8>, b: &mut Bytes<'_>, precision: u8, scale: u8) -> Decoded<()> {
     let what = "a decimal";
-    if precision > 65 || scale > precision {
-        return b.fail("a decimal of at most 65 digits");
+    // Columns have at most 65 digits, values inside JSON at most 81.
+    if precision > 81 || scale > precision {
+        return b.fail("a decimal of at most 81 digits");
     }
     let bytes = b.take(decimal_bytes(precision, scale), what)?;
     let mut plain = [0u8; 40];

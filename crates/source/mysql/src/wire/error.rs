@@ -1,0 +1,114 @@
+//! What can go wrong on a connection, and what the reader of the error can do.
+
+use change::SourceError;
+use change::contract::ErrorKind;
+
+/// A failure of a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum WireFailure {
+    /// The network.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The server's own words.
+    #[error("server error {code}: {message}")]
+    Server {
+        /// Its number.
+        code: u16,
+        /// Its text.
+        message: String,
+    },
+    /// Bytes that make no sense at this place of the protocol.
+    #[error("the server sent {0} where none is expected")]
+    Protocol(&'static str),
+    /// TLS could not be set up.
+    #[error("{0}")]
+    Tls(String),
+    /// No way to log in.
+    #[error("{0}")]
+    Auth(String),
+}
+
+/// Server error numbers that are acted upon.
+pub mod code {
+    /// Access denied for the user.
+    pub const ACCESS_DENIED: u16 = 1045;
+    /// A privilege is missing.
+    pub const PRIVILEGE_MISSING: u16 = 1227;
+    /// A table is not there.
+    pub const NO_SUCH_TABLE: u16 = 1146;
+    /// The log cannot be read from there.
+    pub const LOG_UNREADABLE: u16 = 1236;
+    /// Deadlock: try again.
+    pub const DEADLOCK: u16 = 1213;
+    /// Lock wait time-out: try again.
+    pub const LOCK_WAIT: u16 = 1205;
+    /// The table was changed since the read view began.
+    pub const TABLE_CHANGED: u16 = 1412;
+}
+
+impl WireFailure {
+    /// The server's error number.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            WireFailure::Server { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed on a new connection.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            WireFailure::Io(_) | WireFailure::Protocol(_) => true,
+            WireFailure::Server { code, .. } => matches!(
+                code,
+                // Too many connections, shutdown, lost, killed, read-only for a moment, time-outs.
+                1040 | 1053 | 1077 | 1078 | 1079 | 1080 | 1152..=1161 | 1203 | 1205 | 1213 | 1317
+                    | 1927 | 2002..=2013 | 3169 | 4031
+            ),
+            WireFailure::Tls(_) | WireFailure::Auth(_) => false,
+        }
+    }
+
+    /// As a source's error.
+    pub fn into_source(self, operation: &str, place: &str) -> SourceError {
+        let (kind, hint) = self.kind();
+        SourceError::new(kind, operation, self.to_string())
+            .at(place)
+            .hint(hint)
+    }
+
+    fn kind(&self) -> (ErrorKind, &'static str) {
+        match self {
+            _ if self.is_passing() => (ErrorKind::Unavailable, ""),
+            WireFailure::Server { code, message } => match *code {
+                code::ACCESS_DENIED => (
+                    ErrorKind::Invalid,
+                    "check user, password and the host part of the account",
+                ),
+                code::PRIVILEGE_MISSING | 1044 | 1142 | 1143 | 1370 => (
+                    ErrorKind::Invalid,
+                    "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the user",
+                ),
+                code::LOG_UNREADABLE if is_clash(message) => (
+                    ErrorKind::Fenced,
+                    "another client reads the log under the same server_id: set another one",
+                ),
+                code::LOG_UNREADABLE => (
+                    ErrorKind::Lost,
+                    "the server purged this part of its log: take a new snapshot, or start from a later \
+                     position and resync the tables",
+                ),
+                code::NO_SUCH_TABLE => (ErrorKind::Invalid, ""),
+                _ => (ErrorKind::Invalid, ""),
+            },
+            WireFailure::Tls(_) => (ErrorKind::Invalid, "check tls.mode, tls.ca, tls.cert and tls.key"),
+            WireFailure::Auth(_) => (ErrorKind::Invalid, "check the account"),
+            WireFailure::Io(_) | WireFailure::Protocol(_) => (ErrorKind::Unavailable, ""),
+        }
+    }
+}
+
+/// Whether error 1236 says that another replica has the same number.
+fn is_clash(message: &str) -> bool {
+    message.contains("same server_uuid") || message.contains("same server_id")
+}
