@@ -1,0 +1,20 @@
+//! One file per command.
+
+pub mod bench;
+pub mod check;
+pub mod control;
+pub mod demo;
+pub mod reference;
+pub mod run;
+pub mod status;
+pub mod tail;
+
+use crate::exit::Failure;
+use pipeline::assemble::Place;
+use pipeline::config::{self, Config};
+use std::path::Path;
+
+/// Reads a config and tells what its relative paths count from.
+fn load(path: &Path) -> Result<(Config, Place), Failure> {
+    Ok((config::load(path)?, Place::of(path)))
+}

@@ -1,0 +1,364 @@
+//! From the source into the journal: one thread, one batch, no waiting for sinks.
+
+use crate::event_reader::{EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError};
+use crate::event_reader::{journal_schema, journal_table};
+use crate::status::Shared;
+use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
+use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// With [`KeepPosition::EverySecond`]: what has to be read again to fold a position is this much.
+const POSITION_INTERVAL: Duration = Duration::from_secs(1);
+/// A source waits at most this long, so that a stop is seen.
+const POLL_WAIT: Duration = Duration::from_millis(100);
+/// How often the source is asked how it stands.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Why capture ended before it was told to.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// The source: exit code 3.
+    Source(SourceError),
+    /// The journal: exit code 5.
+    Journal(journal::Error),
+    /// A record of the journal that does not decode: exit code 5.
+    Read(ReadError),
+}
+
+impl std::fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CaptureError::Source(error) => error.fmt(f),
+            CaptureError::Journal(error) => error.fmt(f),
+            CaptureError::Read(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+impl From<journal::Error> for CaptureError {
+    fn from(error: journal::Error) -> Self {
+        CaptureError::Journal(error)
+    }
+}
+
+/// The full position and control entries from which a source resumes.
+#[derive(Debug, Default)]
+pub struct Resumed {
+    /// Everything up to here is in the journal.
+    pub position: Option<Position>,
+    /// Every control entry of the journal.
+    pub control: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Nothing but the position is of interest.
+struct Fold;
+
+impl EventSink for Fold {
+    type Error = ReadError;
+    fn event(&mut self, _: &Event<'_>, _: u64, _: &Position) -> Result<(), ReadError> {
+        Ok(())
+    }
+    fn opaque(&mut self, _: &OpaqueRecord<'_>, _: u64) -> Result<(), ReadError> {
+        Ok(())
+    }
+}
+
+/// Reads from the journal where its source has to resume.
+pub fn resume(journal: &Journal) -> Result<Resumed, ReadError> {
+    let state = journal.control();
+    let control = state
+        .iter()
+        .map(|(key, entry)| (key.to_vec(), entry.value.to_vec()))
+        .collect();
+    let Some(entry) = state.get(POSITION_KEY) else {
+        return Ok(Resumed {
+            position: None,
+            control,
+        });
+    };
+    let from = entry.sequence.max(journal.first()).min(journal.end());
+    // The filter names no table: only commits and control records are read.
+    let mut reader = EventReader::open(journal, from, None)?;
+    while reader.read_frame(&mut Fold)? {}
+    Ok(Resumed {
+        position: Some(reader.position().clone()),
+        control,
+    })
+}
+
+/// When the full position is kept as a control record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepPosition {
+    /// Once a second while transactions pass.
+    EverySecond,
+    /// Each time this many bytes have passed: a recording then gives the same journal on every run.
+    EveryBytes(u64),
+}
+
+/// What capture leaves when it has ended.
+pub struct Captured {
+    /// Still open; close it last.
+    pub writer: Writer,
+    /// How it ended.
+    pub outcome: Result<(), CaptureError>,
+}
+
+/// Writes batches into the journal.
+pub struct Capture {
+    writer: Writer,
+    shared: Arc<Shared>,
+    keep: KeepPosition,
+    bytes_since_kept: u64,
+    position_written: Instant,
+    position_kept: Option<Position>,
+    in_transaction: bool,
+}
+
+impl Capture {
+    /// A capture that appends with `writer` and reports to `shared`.
+    pub fn new(writer: Writer, shared: Arc<Shared>, keep: KeepPosition) -> Self {
+        Self {
+            writer,
+            shared,
+            keep,
+            bytes_since_kept: 0,
+            position_written: Instant::now() - POSITION_INTERVAL,
+            position_kept: None,
+            in_transaction: false,
+        }
+    }
+
+    /// Runs until the source ends, fails, or a stop is asked for; then makes everything durable.
+    ///
+    /// The writer comes back open: sinks hold their places in the journal until they have drained.
+    pub fn run(mut self, source: &mut dyn Source, journal: &Journal) -> Captured {
+        let pumped = self.pump(source);
+        let ended = self.settle(journal);
+        self.publish(source);
+        Captured {
+            writer: self.writer,
+            outcome: pumped.and(ended),
+        }
+    }
+
+    /// Takes an unfinished transaction back and waits until the rest is durable.
+    fn settle(&mut self, journal: &Journal) -> Result<(), CaptureError> {
+        if self.in_transaction {
+            self.writer.rollback()?;
+        }
+        self.writer.flush()?;
+        let end = self.writer.next_sequence();
+        while journal.end() < end {
+            if let Some(error) = journal.failed() {
+                return Err(error.into());
+            }
+            journal.wait(journal.end(), Duration::from_millis(100));
+            self.writer.poll()?;
+            if self.in_transaction {
+                // Sequences of what was taken back are never shown.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> Result<(), CaptureError> {
+        let mut batch = Batch::default();
+        let mut status_due = Instant::now();
+        while !self.shared.is_stopping() {
+            if !self.wait_for_room() {
+                break;
+            }
+            batch.clear();
+            let polled = source.poll(&mut batch, POLL_WAIT);
+            self.append(&batch, source)?;
+            batch.shrink(4 << 20);
+            match polled.map_err(CaptureError::Source)? {
+                Progress::Data => {}
+                Progress::Idle => self.writer.flush()?,
+                Progress::End => {
+                    self.writer.flush()?;
+                    return Ok(());
+                }
+            }
+            if Instant::now() >= status_due {
+                status_due = Instant::now() + STATUS_INTERVAL;
+                self.publish(source);
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, source: &mut dyn Source) {
+        let status = source.status();
+        self.shared.set_source(status);
+    }
+
+    /// Waits while the journal is full; false when a stop is asked for.
+    fn wait_for_room(&mut self) -> bool {
+        let mut told = false;
+        while self.writer.capacity() == journal::Capacity::Full {
+            self.shared.journal_full.store(true, Ordering::Relaxed);
+            if !told {
+                tracing::error!(
+                    "the journal has reached disk_max and every segment is still needed: capture is \
+                     paused; hint: let the sinks catch up, raise journal.disk_max, or set on_full: \
+                     detach"
+                );
+                told = true;
+            }
+            if self.shared.is_stopping() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        self.shared.journal_full.store(false, Ordering::Relaxed);
+        true
+    }
+
+    fn append(&mut self, batch: &Batch, source: &dyn Source) -> Result<(), CaptureError> {
+        let mut rows = 0;
+        for entry in batch.entries() {
+            match entry {
+                Entry::Begin { header, snapshot } => {
+                    let header = batch.bytes(*header);
+                    self.retry(|writer| {
+                        writer.begin(TransactionStart {
+                            header,
+                            snapshot: *snapshot,
+                        })
+                    })?;
+                    self.in_transaction = true;
+                }
+                Entry::Record(record) => {
+                    rows += 1;
+                    let descriptor = RecordDescriptor {
+                        table: journal_table(record.table),
+                        schema: journal_schema(record.schema),
+                        operation: record.operation as u8,
+                        flags: record.flags,
+                        key_token: record.key_token,
+                        key_group: KeyGroupId(0),
+                    };
+                    let body = batch.bytes(record.body);
+                    if let Err(error) = self.writer.record(&descriptor, body) {
+                        self.full_or_fail(error)?;
+                        self.retry(|writer| writer.record(&descriptor, body).map(|_| ()))?;
+                    }
+                }
+                Entry::Control { key, value } => {
+                    let (key, value) = (batch.bytes(*key), value.map(|v| batch.bytes(v)));
+                    self.retry(|writer| writer.control(key, value).map(|_| ()))?;
+                }
+                Entry::Commit {
+                    trailer,
+                    position,
+                    time_us,
+                    rows,
+                } => {
+                    let commit = journal::Commit {
+                        trailer: batch.bytes(*trailer),
+                        position: batch.bytes(*position),
+                        time_us: *time_us,
+                        rows: *rows,
+                    };
+                    self.retry(|writer| writer.commit(commit).map(|_| ()))?;
+                    self.in_transaction = false;
+                }
+                Entry::Rollback => {
+                    if self.in_transaction {
+                        self.writer.rollback()?;
+                    }
+                    self.in_transaction = false;
+                }
+            }
+        }
+        self.shared.rows_captured.fetch_add(rows, Ordering::Relaxed);
+        self.bytes_since_kept += batch.byte_count() as u64;
+        self.keep_position(source)?;
+        self.writer.poll()?;
+        Ok(())
+    }
+
+    /// Runs one append; while the disk is full it waits and tries again.
+    fn retry(
+        &mut self,
+        mut append: impl FnMut(&mut Writer) -> journal::Result<()>,
+    ) -> Result<(), CaptureError> {
+        loop {
+            match append(&mut self.writer) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.full_or_fail(error)?,
+            }
+        }
+    }
+
+    fn full_or_fail(&mut self, error: journal::Error) -> Result<(), CaptureError> {
+        if error.kind() != journal::ErrorKind::Full || !self.wait_for_room() {
+            return Err(error.into());
+        }
+        // The limit may be the disk's own, which `capacity` does not see at once.
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    }
+
+    /// Keeps the full position as a control record, so that a restart has little to fold.
+    fn keep_position(&mut self, source: &dyn Source) -> Result<(), CaptureError> {
+        let due = match self.keep {
+            KeepPosition::EverySecond => self.position_written.elapsed() >= POSITION_INTERVAL,
+            KeepPosition::EveryBytes(bytes) => self.bytes_since_kept >= bytes,
+        };
+        if self.in_transaction || !due {
+            return Ok(());
+        }
+        let Some(position) = source.position() else {
+            return Ok(());
+        };
+        if self.position_kept.as_ref() == Some(&position) {
+            return Ok(());
+        }
+        let mut value = Vec::new();
+        position.encode(&mut value);
+        let (header, trailer, step) = empty_transaction();
+        self.retry(|writer| {
+            writer.begin(TransactionStart {
+                header: &header,
+                snapshot: false,
+            })
+        })?;
+        self.retry(|writer| writer.control(POSITION_KEY, Some(&value)).map(|_| ()))?;
+        let time_us = match self.keep {
+            KeepPosition::EverySecond => crate::status::now_us(),
+            KeepPosition::EveryBytes(_) => 0,
+        };
+        let commit = journal::Commit {
+            trailer: &trailer,
+            position: &step,
+            time_us,
+            rows: 0,
+        };
+        self.retry(|writer| writer.commit(commit).map(|_| ()))?;
+        self.position_written = Instant::now();
+        self.bytes_since_kept = 0;
+        self.position_kept = Some(position);
+        Ok(())
+    }
+}
+
+/// A transaction of control records only: an empty step moves no position.
+fn empty_transaction() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    let (mut header, mut trailer, mut step) = (Vec::new(), Vec::new(), Vec::new());
+    change::TransactionHeader::default().encode(&mut header);
+    change::TransactionTrailer::default().encode(&mut trailer);
+    change::PositionStep::default().encode(&mut step);
+    (header, trailer, step)
+}
+
+/// The first sequence that a sink without a cursor reads.
+pub fn start_sequence(journal: &Journal, now: bool) -> Sequence {
+    if now { journal.end() } else { journal.first() }
+}

@@ -1,0 +1,262 @@
+//! Reads a config file: substitutes, parses, checks, and says where and what is wrong.
+
+use super::Config;
+use std::fmt;
+use std::path::Path;
+
+/// What is wrong with a config, where, and what would be right. Never holds a substituted value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// `shop.yaml:12:5`, or the file alone.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+    /// The line as written, before substitution; may be empty.
+    pub line: String,
+    /// The nearest right thing; may be empty.
+    pub hint: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read config at {}: {}", self.place, self.what)?;
+        if !self.line.is_empty() {
+            write!(f, "\n  | {}", self.line.trim_end())?;
+        }
+        if !self.hint.is_empty() {
+            write!(f, "\n  hint: {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads and checks the file.
+///
+/// Errors: [`ConfigError`] with the place of the first fault.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+        place: name.clone(),
+        what: error.to_string(),
+        line: String::new(),
+        hint: "give the path of the pipeline's YAML file".into(),
+    })?;
+    parse(&text, &name)
+}
+
+/// Parses and checks a config's text; `name` stands in errors.
+pub fn parse(text: &str, name: &str) -> Result<Config, ConfigError> {
+    let substituted = substitute(text, name)?;
+    let config: Config = serde_saphyr::from_str(&substituted)
+        .map_err(|error| parse_error(&error, text, &substituted, name))?;
+    check(&config, name)?;
+    Ok(config)
+}
+
+fn at_line(text: &str, name: &str, line: usize, what: impl Into<String>) -> ConfigError {
+    ConfigError {
+        place: format!("{name}:{line}"),
+        what: what.into(),
+        line: text
+            .lines()
+            .nth(line.saturating_sub(1))
+            .unwrap_or_default()
+            .to_owned(),
+        hint: String::new(),
+    }
+}
+
+fn parse_error(
+    error: &serde_saphyr::Error,
+    text: &str,
+    substituted: &str,
+    name: &str,
+) -> ConfigError {
+    let message = error.without_snippet().to_string();
+    // A substituted value could stand in the message: then only its kind is told.
+    let leaks = text != substituted && {
+        let secrets = substituted
+            .lines()
+            .zip(text.lines())
+            .filter(|(a, b)| a != b);
+        secrets.into_iter().any(|(line, _)| {
+            line.split(|c: char| c.is_whitespace() || "\"'`".contains(c))
+                .filter(|word| word.len() > 3 && !text.contains(word))
+                .any(|word| message.contains(word))
+        })
+    };
+    let what = match leaks {
+        true => "the value does not fit here".to_owned(),
+        false => message.lines().next().unwrap_or_default().to_owned(),
+    };
+    let hint = suggestion(&what).unwrap_or_default();
+    match error.location() {
+        Some(location) => ConfigError {
+            hint,
+            ..at_line(text, name, location.line() as usize, what)
+        },
+        None => ConfigError {
+            place: name.to_owned(),
+            what,
+            line: String::new(),
+            hint,
+        },
+    }
+}
+
+/// For "unknown field `x`, expected one of `a`, `b`": the nearest of them.
+fn suggestion(message: &str) -> Option<String> {
+    let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (wrong, known) = words.split_first()?;
+    if !message.contains("unknown") || known.is_empty() {
+        return None;
+    }
+    let nearest = known
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))?;
+    let close = strsim::jaro_winkler(wrong, nearest) > 0.7;
+    Some(match close {
+        true => format!("did you mean `{nearest}`?"),
+        false => format!("known here: {}", known.join(", ")),
+    })
+}
+
+/// Replaces `${NAME}` and `${file:PATH}` outside comments, quoting the value as its place demands.
+fn substitute(text: &str, name: &str) -> Result<String, ConfigError> {
+    let mut out = String::with_capacity(text.len());
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        substitute_line(line, &mut out).map_err(|what| ConfigError {
+            hint: "set the variable, or quote the text".into(),
+            ..at_line(text, name, index + 1, what)
+        })?;
+    }
+    Ok(out)
+}
+
+fn substitute_line(line: &str, out: &mut String) -> Result<(), String> {
+    let mut quote = None;
+    let mut before = ' ';
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        if quote.is_none() && c == '#' && before.is_whitespace() {
+            out.push_str(rest);
+            return Ok(());
+        }
+        if let Some(after) = rest.strip_prefix("${") {
+            let end = after.find('}').ok_or("`${` is never closed")?;
+            put_value(&lookup(&after[..end])?, quote, out)?;
+            rest = &after[end + 1..];
+            before = '}';
+            continue;
+        }
+        if matches!(c, '"' | '\'') {
+            quote = match quote {
+                None if !before.is_alphanumeric() => Some(c),
+                Some(open) if open == c && before != '\\' => None,
+                other => other,
+            };
+        }
+        out.push(c);
+        before = c;
+        rest = &rest[c.len_utf8()..];
+    }
+    Ok(())
+}
+
+fn lookup(name: &str) -> Result<String, String> {
+    if let Some(path) = name.strip_prefix("file:") {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| format!("read {path}: {error}"))?;
+        return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))
+}
+
+fn put_value(value: &str, quote: Option<char>, out: &mut String) -> Result<(), String> {
+    match quote {
+        Some('"') => {
+            for c in value.chars() {
+                match c {
+                    '"' | '\\' => out.extend(['\\', c]),
+                    '\n' => out.push_str("\\n"),
+                    '\t' => out.push_str("\\t"),
+                    c => out.push(c),
+                }
+            }
+        }
+        Some(_) if value.contains('\n') => {
+            return Err("the value has several lines: put \"…\" round it".into());
+        }
+        Some(_) => out.push_str(&value.replace('\'', "''")),
+        None => {
+            let unsafe_plain = value.contains(": ")
+                || value.contains(" #")
+                || value.contains(['\n', '{', '}', '[', ']', ',', '"', '\''])
+                || value.ends_with(':');
+            if unsafe_plain {
+                return Err(
+                    "the value has characters with a meaning in YAML: put \"…\" round it".into(),
+                );
+            }
+            out.push_str(value);
+        }
+    }
+    Ok(())
+}
+
+fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
+    let fail = |what: String, hint: &str| {
+        Err(ConfigError {
+            place: name.to_owned(),
+            what,
+            line: String::new(),
+            hint: hint.to_owned(),
+        })
+    };
+    let mut seen = std::collections::HashSet::new();
+    for sink in &config.sinks {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if sink.name.is_empty() || !sink.name.chars().all(plain) {
+            let what = format!("the sink's name `{}` is not usable", sink.name);
+            return fail(what, "use letters, digits, -, _ and .");
+        }
+        if !seen.insert(&sink.name) {
+            return fail(
+                format!("two sinks are named `{}`", sink.name),
+                "names must differ",
+            );
+        }
+        let kinds = [
+            sink.kafka.is_some(),
+            sink.file.is_some(),
+            sink.stdout.is_some(),
+        ];
+        if kinds.iter().filter(|kind| **kind).count() != 1 {
+            let what = format!(
+                "sink `{}` must have exactly one of kafka, file, stdout",
+                sink.name
+            );
+            return fail(what, "split it into one sink for each target");
+        }
+    }
+    let segment = config.journal.segment_size.0;
+    if !(1 << 20..=1 << 30).contains(&segment) {
+        return fail(
+            format!("journal.segment_size is {}", config.journal.segment_size),
+            "1MiB to 1GiB",
+        );
+    }
+    if config
+        .journal
+        .disk_max
+        .is_some_and(|max| max.0 < 4 * segment)
+    {
+        return fail(
+            "journal.disk_max is below four segments".into(),
+            "raise it, or lower journal.segment_size",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,669 @@
+//! From the journal into one sink: one thread, one cursor, everything else retried or set aside.
+
+use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError, journal_table};
+use crate::parking::Parking;
+use crate::pattern::Patterns;
+use crate::recover;
+use crate::status::{Shared, now_us};
+use change::contract::ErrorKind;
+use change::{Cursor, Event, Position, Sink, SinkError};
+use journal::{Journal, OnFull, Sequence};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Longest pause between two tries.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A batch is flushed at this age even while more is waiting.
+const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
+
+/// How a sink is driven.
+#[derive(Debug, Clone)]
+pub struct DeliveryConfig {
+    /// The sink's name.
+    pub name: String,
+    /// Tables that it takes.
+    pub tables: Patterns,
+    /// What gives way when the journal is full.
+    pub on_full: OnFull,
+    /// Without a cursor, begin at the journal's end.
+    pub start_now: bool,
+    /// Flush at this age when nothing more is waiting.
+    pub batch_delay: Duration,
+    /// Flush at this size.
+    pub batch_bytes: usize,
+    /// See [`Parking`].
+    pub parked_keys_max: usize,
+    /// Accept a cursor of another journal: the sink goes on at this journal's start.
+    pub accept_foreign_cursor: bool,
+    /// Whether the sink has ended its job when its reader goes away (standard output).
+    pub ends_with_reader: bool,
+}
+
+/// What a person asks of a sink.
+#[derive(Debug)]
+pub enum Command {
+    /// Deliver nothing until resumed.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Go on at another sequence.
+    Rewind(Sequence),
+    /// Read a parked table again, then let it go on.
+    Heal(String),
+}
+
+/// A command and where its answer goes.
+pub type Request = (Command, Sender<Result<String, String>>);
+
+/// Why a pass of delivering ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// The sink.
+    Sink(SinkError),
+    /// The journal.
+    Read(ReadError),
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Stop::Read(error)
+    }
+}
+
+impl From<SinkError> for Stop {
+    fn from(error: SinkError) -> Self {
+        Stop::Sink(error)
+    }
+}
+
+/// How a sink's thread ended.
+pub type Outcome = Result<(), String>;
+
+/// The thread of one sink.
+pub struct Delivery {
+    config: DeliveryConfig,
+    journal: Journal,
+    shared: Arc<Shared>,
+    sink: Box<dyn Sink>,
+    requests: Receiver<Request>,
+    parking: Parking,
+    cursor: Cursor,
+    unflushed: Unflushed,
+    paused: bool,
+    /// After a lost journal: what the sink has already, by the source's position.
+    has: Option<Position>,
+    /// The running transaction is in it.
+    skipping: bool,
+}
+
+/// What was written since the last flush.
+struct Unflushed {
+    /// First sequence after what was written.
+    next: u64,
+    position: Vec<u8>,
+    position_dirty: bool,
+    since: Option<Instant>,
+    rows: u64,
+    bytes: u64,
+    oldest_us: Option<i64>,
+}
+
+impl Delivery {
+    /// A delivery that is not open yet.
+    pub fn new(
+        config: DeliveryConfig,
+        journal: Journal,
+        shared: Arc<Shared>,
+        sink: Box<dyn Sink>,
+        requests: Receiver<Request>,
+    ) -> Self {
+        let parking = Parking::new(&[], config.parked_keys_max);
+        let cursor = Cursor {
+            journal: journal.id().0,
+            sequence: 0,
+            position: Vec::new(),
+            parked: Vec::new(),
+        };
+        let unflushed = Unflushed {
+            next: 0,
+            position: Vec::new(),
+            position_dirty: false,
+            since: None,
+            rows: 0,
+            bytes: 0,
+            oldest_us: None,
+        };
+        Self {
+            config,
+            journal,
+            shared,
+            sink,
+            requests,
+            parking,
+            cursor,
+            unflushed,
+            paused: false,
+            has: None,
+            skipping: false,
+        }
+    }
+
+    /// Delivers until a stop is asked for and (within `drain`) everything captured is delivered.
+    ///
+    /// Errors: text of a fault that a retry does not cure; other sinks go on.
+    pub fn run(mut self, drain: Duration) -> Outcome {
+        let outcome = self.keep_running(drain);
+        let state = if outcome.is_ok() { "ended" } else { "failed" };
+        self.shared.on_sink(&self.config.name, |status| {
+            status.state = state.to_owned();
+            if let Err(error) = &outcome {
+                status.error.clone_from(error);
+            }
+        });
+        outcome
+    }
+
+    fn keep_running(&mut self, drain: Duration) -> Outcome {
+        let mut backoff = Duration::from_millis(200);
+        let mut failing_since: Option<Instant> = None;
+        self.set_state("starting");
+        loop {
+            let before = self.cursor.sequence;
+            let stop = match self.open_and_deliver(drain) {
+                Ok(()) => return Ok(()),
+                Err(stop) => stop,
+            };
+            if self.cursor.sequence > before {
+                (backoff, failing_since) = (Duration::from_millis(200), None);
+            }
+            let error = match stop {
+                Stop::Read(error) => return Err(error.to_string()),
+                Stop::Sink(error) => error,
+            };
+            if self.park(&error) {
+                continue;
+            }
+            if error.kind == ErrorKind::Fenced && self.config.ends_with_reader {
+                self.shared.stop();
+                return Ok(());
+            }
+            if !matches!(error.kind, ErrorKind::Unavailable) {
+                return Err(error.to_string());
+            }
+            let since = *failing_since.get_or_insert_with(Instant::now);
+            tracing::warn!(
+                sink = self.config.name,
+                "{error}; trying again in {backoff:?}"
+            );
+            self.shared.on_sink(&self.config.name, |status| {
+                status.state = "retrying".into();
+                status.error = error.to_string();
+            });
+            if self.shared.is_stopping() && since.elapsed() > drain {
+                return Err(error.to_string());
+            }
+            self.wait_backoff(backoff);
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    fn wait_backoff(&mut self, backoff: Duration) {
+        if self.shared.is_stopping() {
+            std::thread::sleep(backoff.min(Duration::from_millis(500)));
+        } else {
+            self.shared.sleep(backoff);
+        }
+        while let Ok((_, answer)) = self.requests.try_recv() {
+            let _ = answer.send(Err("the sink is away just now; see `status`".into()));
+        }
+    }
+
+    fn set_state(&self, state: &str) {
+        self.shared
+            .on_sink(&self.config.name, |status| status.state = state.to_owned());
+    }
+
+    /// Sets a refused record aside; false for other errors.
+    fn park(&mut self, error: &SinkError) -> bool {
+        let Some(rejection) = &error.rejection else {
+            return false;
+        };
+        tracing::error!(
+            sink = self.config.name,
+            "{error}; it is parked, the rest goes on"
+        );
+        self.parking.reject(rejection);
+        // The parked set travels with the cursor; it is durable with the next flush, and if that is
+        // lost, the same record is refused again.
+        true
+    }
+
+    fn open_and_deliver(&mut self, drain: Duration) -> Result<(), Stop> {
+        let kept = std::mem::take(&mut self.parking);
+        let found = self.sink.open()?;
+        let found = self.accept(found)?;
+        let from = match &found {
+            Some(cursor) => Sequence(cursor.sequence),
+            None => crate::capture::start_sequence(&self.journal, self.config.start_now),
+        };
+        let mut parking = Parking::new(
+            found.as_ref().map_or(&[], |cursor| &cursor.parked),
+            self.config.parked_keys_max,
+        );
+        for parked in kept.to_cursor() {
+            parking.add(
+                &parked.table,
+                parked.key_token,
+                parked.from_sequence,
+                &parked.target,
+                &parked.reason,
+            );
+        }
+        self.parking = parking;
+        let from = self.checked_start(from)?;
+        self.cursor.sequence = from.0;
+        if let Some(cursor) = found {
+            self.cursor.position = cursor.position;
+        }
+        self.reset_unflushed();
+        self.hold()?;
+        self.shared.on_sink(&self.config.name, |status| {
+            status.state = if self.paused { "paused" } else { "running" }.into();
+            status.error.clear();
+        });
+        self.deliver(drain)
+    }
+
+    /// A cursor must count in this journal.
+    fn accept(&mut self, found: Option<Cursor>) -> Result<Option<Cursor>, SinkError> {
+        let Some(cursor) = found else { return Ok(None) };
+        if cursor.journal == self.journal.id().0 {
+            return Ok(Some(cursor));
+        }
+        if self.config.accept_foreign_cursor {
+            self.has = Position::decode(&cursor.position).ok();
+            return Ok(None);
+        }
+        Err(SinkError::new(
+            ErrorKind::Invalid,
+            "open",
+            "the sink's cursor counts in another journal",
+        )
+        .at(format!("sink {}", self.config.name))
+        .hint(
+            "put the old journal directory back, or start once with `run --recover`: what the sink \
+             already has is then skipped as far as the source's positions tell",
+        ))
+    }
+
+    /// What has aged out cannot be delivered: said, never skipped.
+    fn checked_start(&self, from: Sequence) -> Result<Sequence, SinkError> {
+        let (first, end) = (self.journal.first(), self.journal.end());
+        if from > end {
+            let detail = format!("the cursor {from} lies past the journal's end {end}");
+            return Err(SinkError::new(ErrorKind::Corrupt, "open", detail)
+                .hint("the journal lost its end: restore it, or rewind the sink"));
+        }
+        if from < first {
+            let detail = format!("the journal no longer holds {from}; it begins at {first}");
+            return Err(SinkError::new(ErrorKind::Lost, "open", detail).hint(
+                "the sink was away longer than journal.retention; rewind it to `earliest` and \
+                 re-copy what it missed",
+            ));
+        }
+        Ok(from)
+    }
+
+    fn hold(&self) -> Result<(), SinkError> {
+        let cursor = journal::Cursor {
+            sequence: Sequence(self.cursor.sequence),
+            on_full: self.config.on_full,
+        };
+        self.journal
+            .set_cursor(&self.config.name, cursor)
+            .map_err(|error| SinkError::new(ErrorKind::Internal, "hold journal", error.to_string()))
+    }
+
+    fn reset_unflushed(&mut self) {
+        self.unflushed.next = self.cursor.sequence;
+        self.unflushed.since = None;
+        self.unflushed.rows = 0;
+        self.unflushed.bytes = 0;
+        self.unflushed.oldest_us = None;
+    }
+
+    fn deliver(&mut self, drain: Duration) -> Result<(), Stop> {
+        let from = Sequence(self.cursor.sequence);
+        let mut reader = EventReader::open(&self.journal, from, None)?;
+        let mut drain_until: Option<Instant> = None;
+        loop {
+            if let Some(next) = self.answer_requests(&mut reader)? {
+                reader = next;
+            }
+            if let Some(error) = self.journal.failed() {
+                self.flush()?;
+                return Err(Stop::Read(error.into()));
+            }
+            if self.paused {
+                if self.shared.is_stopping() {
+                    return Ok(());
+                }
+                self.shared.sleep(Duration::from_millis(50));
+                continue;
+            }
+            let more = reader.read_frame(self)?;
+            self.unflushed.next = self.unflushed.next.max(reader.next_sequence());
+            self.flush_if_due(more)?;
+            self.report();
+            if more {
+                continue;
+            }
+            let ended = self.shared.source_ended.load(Ordering::SeqCst);
+            if ended || self.shared.is_stopping() {
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + drain);
+                // After capture has closed the writer, the end is the end.
+                let all = ended && self.unflushed.next >= self.journal.end().0;
+                if all || Instant::now() > until {
+                    self.flush()?;
+                    self.report();
+                    return Ok(());
+                }
+            }
+            self.wait_for_more();
+        }
+    }
+
+    fn wait_for_more(&self) {
+        let wait = match self.unflushed.since {
+            Some(since) => self.config.batch_delay.saturating_sub(since.elapsed()),
+            None => Duration::from_millis(50),
+        };
+        let past = Sequence(self.unflushed.next);
+        self.journal.wait(
+            past,
+            wait.clamp(Duration::from_millis(1), Duration::from_millis(50)),
+        );
+    }
+
+    fn flush_if_due(&mut self, more: bool) -> Result<(), Stop> {
+        let Some(since) = self.unflushed.since else {
+            // Nothing for this sink: its place still moves on, now and then, so that it holds nothing.
+            if !more && self.unflushed.next > self.cursor.sequence + 100_000 {
+                self.flush()?;
+            }
+            return Ok(());
+        };
+        let age = since.elapsed();
+        let due = match more {
+            false => age >= self.config.batch_delay,
+            true => age >= BATCH_AGE_MAX.max(self.config.batch_delay),
+        };
+        let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
+        if due || full { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        if self.unflushed.next == self.cursor.sequence {
+            return Ok(());
+        }
+        let mut cursor = self.cursor.clone();
+        cursor.sequence = self.unflushed.next;
+        cursor.parked = self.parking.to_cursor();
+        if self.unflushed.position_dirty {
+            cursor.position.clone_from(&self.unflushed.position);
+        }
+        let bytes = self.sink.pending_bytes() as u64;
+        if let Err(error) = self.sink.flush(&cursor) {
+            // What was written is taken back as far as the target can; the open that follows does the
+            // rest.
+            let _ = self.sink.abort();
+            return Err(error.into());
+        }
+        self.cursor = cursor;
+        self.unflushed.position_dirty = false;
+        let rows = self.unflushed.rows;
+        self.shared.on_sink(&self.config.name, |status| {
+            status.rows += rows;
+            status.bytes += bytes;
+            status.flushes += 1;
+        });
+        self.reset_unflushed();
+        self.hold()?;
+        Ok(())
+    }
+
+    fn report(&self) {
+        let end = self.journal.end().0;
+        let behind = end.saturating_sub(self.cursor.sequence);
+        let oldest = self.unflushed.oldest_us;
+        self.shared.on_sink(&self.config.name, |status| {
+            status.sequence = Sequence(self.cursor.sequence).to_string();
+            status.lag_rows = behind;
+            status.lag_seconds = match (behind, oldest) {
+                (0, _) | (_, None) => 0.0,
+                (_, Some(oldest)) => (now_us() - oldest).max(0) as f64 / 1e6,
+            };
+            if !self.parking.is_empty() || !status.parked.is_empty() {
+                status.parked = self.parking.to_status();
+            }
+        });
+    }
+
+    /// Answers what people asked; a new reader when the place changed.
+    fn answer_requests(&mut self, reader: &mut EventReader) -> Result<Option<EventReader>, Stop> {
+        loop {
+            let (command, answer) = match self.requests.try_recv() {
+                Ok(request) => request,
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
+            };
+            match command {
+                Command::Pause => {
+                    self.flush()?;
+                    self.paused = true;
+                    self.set_state("paused");
+                    let _ = answer.send(Ok(format!("{} is paused", self.config.name)));
+                }
+                Command::Resume => {
+                    self.paused = false;
+                    self.set_state("running");
+                    let _ = answer.send(Ok(format!("{} goes on", self.config.name)));
+                }
+                Command::Rewind(to) => {
+                    let (moved, text) = self.rewind(to)?;
+                    let _ = answer.send(text);
+                    if moved {
+                        let from = Sequence(self.cursor.sequence);
+                        return Ok(Some(EventReader::open(&self.journal, from, None)?));
+                    }
+                }
+                Command::Heal(table) => {
+                    self.unflushed.next = self.unflushed.next.max(reader.next_sequence());
+                    let text = self.heal(&table)?;
+                    let _ = answer.send(text);
+                }
+            }
+        }
+    }
+
+    fn rewind(&mut self, to: Sequence) -> Result<(bool, Result<String, String>), Stop> {
+        self.flush()?;
+        let (first, end) = (self.journal.first(), self.journal.end());
+        if to < first || to > end {
+            let text = format!("{to} is not in the journal, which holds {first} to {end}");
+            return Ok((false, Err(text)));
+        }
+        self.cursor.sequence = to.0;
+        self.reset_unflushed();
+        let cursor = Cursor {
+            parked: self.parking.to_cursor(),
+            ..self.cursor.clone()
+        };
+        self.sink.flush(&cursor)?;
+        self.hold()?;
+        Ok((true, Ok(format!("{} goes on at {to}", self.config.name))))
+    }
+
+    /// Reads a parked table again up to now, then lets it go on.
+    fn heal(&mut self, table: &str) -> Result<Result<String, String>, Stop> {
+        self.flush()?;
+        let Some(healing) = self.parking.remove(table) else {
+            return Ok(Err(format!(
+                "nothing of {table} is parked in {}",
+                self.config.name
+            )));
+        };
+        let from = healing.from_sequence().unwrap_or(self.cursor.sequence);
+        if from < self.journal.first().0 {
+            for parked in healing.to_cursor() {
+                self.parking.add(
+                    &parked.table,
+                    parked.key_token,
+                    parked.from_sequence,
+                    &parked.target,
+                    &parked.reason,
+                );
+            }
+            return Ok(Err(format!(
+                "the journal no longer holds {}, where {table} was parked; use `heal {table} \
+                 --resnapshot`",
+                Sequence(from)
+            )));
+        }
+        let until = self.cursor.sequence;
+        let now = EventReader::open(&self.journal, Sequence(until), None)?;
+        let named = |schema: &&Arc<change::TableSchema>| {
+            format!("{}.{}", schema.database, schema.name) == table
+        };
+        let tables = now
+            .schemas()
+            .filter(named)
+            .map(|s| journal_table(s.table))
+            .collect();
+        let mut reader = EventReader::open(&self.journal, Sequence(from), Some(tables))?;
+        let mut replay = Replay {
+            delivery: self,
+            healing,
+            until,
+            rows: 0,
+        };
+        while reader.next_sequence() < until && reader.read_frame(&mut replay)? {}
+        let rows = replay.rows;
+        // The place does not change, only the parked set does.
+        let mut cursor = self.cursor.clone();
+        cursor.parked = self.parking.to_cursor();
+        if let Err(error) = self.sink.flush(&cursor) {
+            let _ = self.sink.abort();
+            return Err(error.into());
+        }
+        self.cursor = cursor;
+        self.report();
+        Ok(Ok(format!(
+            "{table} is healed in {}: {rows} changes delivered again",
+            self.config.name
+        )))
+    }
+
+    fn give(&mut self, event: &Event<'_>) -> Result<(), Stop> {
+        self.sink.write(event)?;
+        self.unflushed.since.get_or_insert_with(Instant::now);
+        if let Event::Row(row) = event {
+            self.unflushed.rows += 1;
+            let time = row.header.best_time_us() as i64;
+            self.unflushed.oldest_us.get_or_insert(time);
+        }
+        Ok(())
+    }
+
+    fn is_held(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Row(row) => {
+                let (database, table) = (&row.table.database, &row.table.name);
+                if !self.config.tables.matches(database, table) {
+                    return true;
+                }
+                if self.parking.is_empty() {
+                    return false;
+                }
+                let name = format!("{database}.{table}");
+                self.parking
+                    .holds(&name, row.sequence, row.key_token, row.old_key_token)
+            }
+            Event::Ddl(change) => {
+                let (database, table) = (change.ddl.database, change.ddl.table);
+                (!table.is_empty() && !self.config.tables.matches(database, table))
+                    || self.parking.holds_table(&format!("{database}.{table}"))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl EventSink for Delivery {
+    type Error = Stop;
+
+    fn event(&mut self, event: &Event<'_>, next: u64, position: &Position) -> Result<(), Stop> {
+        match event {
+            Event::Begin(header) => {
+                let covers = |has: &Position| !header.snapshot && recover::covers(has, header);
+                self.skipping = self.has.as_ref().is_some_and(covers);
+                return Ok(());
+            }
+            Event::Commit { .. } => {
+                self.unflushed.position.clear();
+                position.encode(&mut self.unflushed.position);
+                self.unflushed.position_dirty = true;
+            }
+            _ if self.skipping || self.is_held(event) => {}
+            _ => self.give(event)?,
+        }
+        self.unflushed.next = next;
+        let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
+        if full { self.flush() } else { Ok(()) }
+    }
+
+    fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Stop> {
+        if let Some(table) = record.table {
+            let name = format!("{}.{}", table.database, table.name);
+            self.parking
+                .add(&name, None, record.sequence, "capture", record.reason);
+        }
+        self.unflushed.next = next;
+        Ok(())
+    }
+}
+
+/// Gives a healed table's records again.
+struct Replay<'a> {
+    delivery: &'a mut Delivery,
+    healing: Parking,
+    until: u64,
+    rows: u64,
+}
+
+impl EventSink for Replay<'_> {
+    type Error = Stop;
+
+    fn event(&mut self, event: &Event<'_>, _next: u64, _: &Position) -> Result<(), Stop> {
+        let Event::Row(row) = event else {
+            return Ok(());
+        };
+        if row.sequence >= self.until {
+            return Ok(());
+        }
+        let name = format!("{}.{}", row.table.database, row.table.name);
+        if !self
+            .healing
+            .holds(&name, row.sequence, row.key_token, row.old_key_token)
+        {
+            return Ok(());
+        }
+        self.rows += 1;
+        self.delivery.give(event)
+    }
+
+    fn opaque(&mut self, _: &OpaqueRecord<'_>, _: u64) -> Result<(), Stop> {
+        Ok(())
+    }
+}

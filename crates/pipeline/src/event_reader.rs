@@ -1,0 +1,419 @@
+//! Reads the journal as events: joins key changes, finds the schema as of then, and keeps the
+//! source's full position.
+
+use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, RowBody};
+use change::event::DdlChange;
+use change::{
+    Ddl, Event, Operation, Position, PositionStep, RowChange, SchemaVersion, TableId, TableSchema,
+    TransactionHeader, TransactionTrailer,
+};
+use journal::{Body, Item, Journal, ReadOptions, Reader, Sequence};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Control key of the source's full position.
+pub const POSITION_KEY: &[u8] = b"source/position";
+/// Prefix of control keys that hold a schema version: `schema/TABLE/VERSION`.
+pub const SCHEMA_PREFIX: &[u8] = b"schema/";
+
+/// Why reading cannot go on.
+#[derive(Debug, Clone)]
+pub enum ReadError {
+    /// The journal.
+    Journal(journal::Error),
+    /// A record of ours that does not decode: damage, or a newer version wrote it.
+    Record {
+        /// Its sequence.
+        sequence: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ReadError::Journal(error) => error.fmt(f),
+            ReadError::Record { sequence, what } => {
+                write!(
+                    f,
+                    "decode journal record at {}: {what}",
+                    Sequence(*sequence)
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<journal::Error> for ReadError {
+    fn from(error: journal::Error) -> Self {
+        ReadError::Journal(error)
+    }
+}
+
+/// What a frame's items are given to, and what it says about going on.
+pub trait EventSink {
+    /// The error that ends the reading.
+    type Error: From<ReadError>;
+
+    /// One event; `next` is the first sequence after it.
+    fn event(
+        &mut self,
+        event: &Event<'_>,
+        next: u64,
+        position: &Position,
+    ) -> Result<(), Self::Error>;
+
+    /// A record that cannot be given: it was not decoded at capture, or its key is not to be had.
+    fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Self::Error>;
+}
+
+/// A record that is there but cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub struct OpaqueRecord<'a> {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its table, if it is known.
+    pub table: Option<&'a TableSchema>,
+    /// Hash of its key.
+    pub key_token: u64,
+    /// Why it cannot be read.
+    pub reason: &'a str,
+}
+
+/// Reads events from one sequence on.
+pub struct EventReader {
+    reader: Reader,
+    state: State,
+    /// Everything before is only folded into the position.
+    skip_until: u64,
+}
+
+/// What accumulates between items.
+struct State {
+    schemas: HashMap<(u32, u32), Arc<TableSchema>>,
+    header: TransactionHeader,
+    position: Position,
+    statement: String,
+    pair: Pair,
+    next: u64,
+}
+
+/// The first record of a key change, kept until the second comes.
+#[derive(Default)]
+struct Pair {
+    body: Vec<u8>,
+    key_token: u64,
+    open: bool,
+}
+
+fn record_error(sequence: Sequence, what: impl ToString) -> ReadError {
+    ReadError::Record {
+        sequence: sequence.0,
+        what: what.to_string(),
+    }
+}
+
+impl EventReader {
+    /// Opens at `from`. The position is folded from the last full one before it.
+    ///
+    /// Errors: `Invalid` from the journal when `from` has aged out.
+    pub fn open(
+        journal: &Journal,
+        from: Sequence,
+        tables: Option<BTreeSet<journal::TableId>>,
+    ) -> Result<Self, ReadError> {
+        let reader = journal.reader(ReadOptions {
+            from,
+            tables: tables.clone(),
+        })?;
+        let control = reader.control();
+        let mut state = State {
+            schemas: HashMap::new(),
+            header: TransactionHeader::default(),
+            position: Position::default(),
+            statement: String::new(),
+            pair: Pair::default(),
+            next: from.0,
+        };
+        for (_, entry) in control.prefix(SCHEMA_PREFIX) {
+            state
+                .add_schema(&entry.value)
+                .map_err(|error| record_error(entry.sequence, error))?;
+        }
+        let mut base = from;
+        if let Some(entry) = control.get(POSITION_KEY) {
+            state.position =
+                Position::decode(&entry.value).map_err(|e| record_error(entry.sequence, e))?;
+            base = entry.sequence.max(journal.first()).min(from);
+        }
+        let reader = match base < from {
+            true => journal.reader(ReadOptions { from: base, tables })?,
+            false => reader,
+        };
+        Ok(Self {
+            reader,
+            state,
+            skip_until: from.0,
+        })
+    }
+
+    /// The schemas in force at the start and seen since.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.state.schemas.values()
+    }
+
+    /// The source's full position after what was read.
+    pub fn position(&self) -> &Position {
+        &self.state.position
+    }
+
+    /// First sequence not given yet; never inside a key change.
+    pub fn next_sequence(&self) -> u64 {
+        self.state.next.max(self.skip_until)
+    }
+
+    /// Gives one frame's events; false when nothing more is there now.
+    pub fn read_frame<S: EventSink>(&mut self, sink: &mut S) -> Result<bool, S::Error> {
+        let frame = self.reader.next().map_err(ReadError::from)?;
+        let Some(frame) = frame else { return Ok(false) };
+        let after = frame.next_sequence();
+        for item in frame.items() {
+            self.state.item(item, self.skip_until, sink)?;
+        }
+        if !self.state.pair.open {
+            self.state.next = self.state.next.max(after.0);
+        }
+        Ok(true)
+    }
+}
+
+impl State {
+    fn add_schema(&mut self, bytes: &[u8]) -> Result<(), change::wire::WireError> {
+        let schema = TableSchema::decode(bytes)?;
+        self.schemas
+            .insert((schema.table.0, schema.version.0), Arc::new(schema));
+        Ok(())
+    }
+
+    fn item<S: EventSink>(
+        &mut self,
+        item: Item<'_>,
+        skip_until: u64,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        match item {
+            Item::Begin { header, .. } => {
+                let at = Sequence(self.next);
+                self.header
+                    .decode_into(header)
+                    .map_err(|e| record_error(at, e))?;
+                self.statement.clear();
+                if self.next >= skip_until {
+                    let event = Event::Begin(&self.header);
+                    sink.event(&event, self.next, &self.position)?;
+                }
+                Ok(())
+            }
+            Item::Control {
+                sequence,
+                key,
+                value,
+            } => {
+                self.next = sequence.0 + 1;
+                self.control(sequence, key, value)?;
+                Ok(())
+            }
+            Item::Record {
+                sequence,
+                descriptor,
+                body,
+            } if sequence.0 >= skip_until => self.record(sequence, &descriptor, body, sink),
+            Item::Record {
+                sequence,
+                descriptor,
+                body,
+            } => {
+                self.next = sequence.0 + 1;
+                if descriptor.operation == Operation::Statement as u8
+                    && let Body::Bytes(text) = body
+                {
+                    self.set_statement(text);
+                }
+                Ok(())
+            }
+            Item::Commit {
+                sequence,
+                trailer,
+                position,
+                ..
+            } => {
+                let trailer = TransactionTrailer::decode(trailer, position)
+                    .map_err(|error| record_error(sequence, error))?;
+                self.advance(&trailer.step);
+                self.next = sequence.0 + 1;
+                if sequence.0 < skip_until {
+                    return Ok(());
+                }
+                let event = Event::Commit {
+                    sequence: sequence.0,
+                    header: &self.header,
+                    trailer: &trailer,
+                };
+                sink.event(&event, self.next, &self.position)
+            }
+            Item::Retired { sequence } => {
+                self.next = sequence.0;
+                Ok(())
+            }
+        }
+    }
+
+    fn advance(&mut self, step: &PositionStep) {
+        // Snapshot chunks and pure control groups do not move the source's position.
+        if !step.file.is_empty() {
+            self.position.advance(step);
+        }
+    }
+
+    fn control(
+        &mut self,
+        sequence: Sequence,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), ReadError> {
+        let Some(value) = value else { return Ok(()) };
+        if key.starts_with(SCHEMA_PREFIX) {
+            self.add_schema(value)
+                .map_err(|error| record_error(sequence, error))?;
+        } else if key == POSITION_KEY {
+            self.position = Position::decode(value).map_err(|e| record_error(sequence, e))?;
+        }
+        Ok(())
+    }
+
+    fn set_statement(&mut self, text: &[u8]) {
+        self.statement.clear();
+        self.statement.push_str(&String::from_utf8_lossy(text));
+    }
+
+    fn schema(&self, table: u32, version: u32) -> Option<&Arc<TableSchema>> {
+        self.schemas.get(&(table, version))
+    }
+
+    fn record<S: EventSink>(
+        &mut self,
+        sequence: Sequence,
+        descriptor: &journal::RecordDescriptor,
+        body: Body<'_>,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        let operation = Operation::from_u8(descriptor.operation)
+            .ok_or_else(|| record_error(sequence, "an operation of a newer version"))?;
+        let next = sequence.0 + 1;
+        let bytes = match body {
+            Body::Bytes(bytes) => bytes,
+            Body::Locked(_) => {
+                self.next = next;
+                let table = self.schema(descriptor.table.0, descriptor.schema.0);
+                let record = OpaqueRecord {
+                    sequence: sequence.0,
+                    table: table.map(|schema| &**schema),
+                    key_token: descriptor.key_token,
+                    reason: "the key of its table is not to be had",
+                };
+                return sink.opaque(&record, next);
+            }
+        };
+        match operation {
+            Operation::Statement => {
+                self.set_statement(bytes);
+                self.next = next;
+                Ok(())
+            }
+            Operation::Ddl => {
+                let ddl = Ddl::decode(bytes).map_err(|error| record_error(sequence, error))?;
+                let change = DdlChange {
+                    sequence: sequence.0,
+                    ddl,
+                    header: &self.header,
+                };
+                self.next = next;
+                sink.event(&Event::Ddl(change), next, &self.position)
+            }
+            Operation::Opaque => {
+                let event = change::batch::OpaqueEvent::decode(bytes)
+                    .map_err(|error| record_error(sequence, error))?;
+                self.next = next;
+                let table = self.schema(descriptor.table.0, descriptor.schema.0);
+                let record = OpaqueRecord {
+                    sequence: sequence.0,
+                    table: table.map(|schema| &**schema),
+                    key_token: descriptor.key_token,
+                    reason: event.reason,
+                };
+                sink.opaque(&record, next)
+            }
+            Operation::Insert | Operation::Update | Operation::Delete | Operation::Read => {
+                self.row(sequence, (descriptor, operation), bytes, sink)
+            }
+        }
+    }
+
+    fn row<S: EventSink>(
+        &mut self,
+        sequence: Sequence,
+        (descriptor, operation): (&journal::RecordDescriptor, Operation),
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        if descriptor.flags & FLAG_PAIR_FIRST != 0 {
+            self.pair.body.clear();
+            self.pair.body.extend_from_slice(bytes);
+            self.pair.key_token = descriptor.key_token;
+            self.pair.open = true;
+            self.next = sequence.0;
+            return Ok(());
+        }
+        let body = RowBody::read(bytes).map_err(|error| record_error(sequence, error))?;
+        let schema = self
+            .schemas
+            .get(&(descriptor.table.0, descriptor.schema.0))
+            .cloned()
+            .ok_or_else(|| record_error(sequence, "its schema version is not in the journal"))?;
+        let mut change = RowChange {
+            sequence: sequence.0,
+            table: &schema,
+            operation,
+            before: body.before,
+            after: body.after,
+            key_token: descriptor.key_token,
+            old_key_token: None,
+            meta: body.meta,
+            header: &self.header,
+            statement: (!self.statement.is_empty()).then_some(&self.statement),
+        };
+        if descriptor.flags & FLAG_PAIR_SECOND != 0 && self.pair.open {
+            let first =
+                RowBody::read(&self.pair.body).map_err(|error| record_error(sequence, error))?;
+            change.operation = Operation::Update;
+            change.before = first.before;
+            change.old_key_token = Some(self.pair.key_token);
+        }
+        self.pair.open = false;
+        self.next = sequence.0 + 1;
+        sink.event(&Event::Row(change), sequence.0 + 1, &self.position)
+    }
+}
+
+/// The table's id as the journal counts it.
+pub fn journal_table(table: TableId) -> journal::TableId {
+    journal::TableId(table.0)
+}
+
+/// The schema's version as the journal counts it.
+pub fn journal_schema(version: SchemaVersion) -> journal::SchemaId {
+    journal::SchemaId(version.0)
+}

@@ -1,0 +1,211 @@
+//! What one sink has set aside: keys of tables, and whole tables.
+
+use crate::status::ParkedStatus;
+use change::contract::{Parked, Rejection};
+use journal::Sequence;
+use std::collections::{BTreeMap, HashMap};
+
+/// What of one table is set aside.
+#[derive(Debug, Clone)]
+struct ParkedTable {
+    /// None: the whole table.
+    keys: Option<HashMap<u64, u64>>,
+    from_sequence: u64,
+    target: String,
+    reason: String,
+}
+
+/// The parked set of one sink; part of its cursor.
+#[derive(Debug, Clone, Default)]
+pub struct Parking {
+    tables: BTreeMap<String, ParkedTable>,
+    keys_max: usize,
+}
+
+impl Parking {
+    /// From a cursor.
+    pub fn new(parked: &[Parked], keys_max: usize) -> Self {
+        let mut parking = Self {
+            tables: BTreeMap::new(),
+            keys_max,
+        };
+        for one in parked {
+            parking.add(
+                &one.table,
+                one.key_token,
+                one.from_sequence,
+                &one.target,
+                &one.reason,
+            );
+        }
+        parking
+    }
+
+    /// Whether nothing is set aside: the usual case, tested first.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Whether a row may not be delivered now. A key change with one parked key parks the other key
+    /// too, since its row would otherwise be lost or doubled.
+    pub fn holds(&mut self, table: &str, sequence: u64, key: u64, old_key: Option<u64>) -> bool {
+        let Some(parked) = self.tables.get_mut(table) else {
+            return false;
+        };
+        let Some(keys) = &mut parked.keys else {
+            return true;
+        };
+        let held = keys.contains_key(&key) || old_key.is_some_and(|old| keys.contains_key(&old));
+        if held {
+            keys.entry(key).or_insert(sequence);
+            if let Some(old) = old_key {
+                keys.entry(old).or_insert(sequence);
+            }
+            self.limit(table);
+        }
+        held
+    }
+
+    /// Whether the whole table is set aside.
+    pub fn holds_table(&self, table: &str) -> bool {
+        self.tables
+            .get(table)
+            .is_some_and(|parked| parked.keys.is_none())
+    }
+
+    fn limit(&mut self, table: &str) {
+        if let Some(parked) = self.tables.get_mut(table)
+            && parked
+                .keys
+                .as_ref()
+                .is_some_and(|keys| keys.len() > self.keys_max)
+        {
+            parked.keys = None;
+        }
+    }
+
+    /// Sets a refused record's key, or table, aside.
+    pub fn reject(&mut self, rejection: &Rejection) {
+        let keys = match rejection.key_columns.is_empty() {
+            true => String::new(),
+            false => format!(" (key columns: {})", rejection.key_columns.join(", ")),
+        };
+        let reason = format!("{}{keys}", rejection.reason);
+        self.add(
+            &rejection.table,
+            rejection.key_token,
+            rejection.sequence,
+            &rejection.target,
+            &reason,
+        );
+    }
+
+    /// Sets a key, or a table, aside.
+    pub fn add(&mut self, table: &str, key: Option<u64>, from: u64, target: &str, reason: &str) {
+        let parked = self
+            .tables
+            .entry(table.to_owned())
+            .or_insert_with(|| ParkedTable {
+                keys: Some(HashMap::new()),
+                from_sequence: from,
+                target: target.to_owned(),
+                reason: reason.to_owned(),
+            });
+        parked.from_sequence = parked.from_sequence.min(from);
+        match (key, &mut parked.keys) {
+            (Some(key), Some(keys)) => {
+                keys.entry(key).or_insert(from);
+            }
+            (None, keys) => *keys = None,
+            (Some(_), None) => {}
+        }
+        self.limit(table);
+    }
+
+    /// Takes a table out; returns from which sequence it has to be read again.
+    pub fn remove(&mut self, table: &str) -> Option<Parking> {
+        let parked = self.tables.remove(table)?;
+        let tables = BTreeMap::from([(table.to_owned(), parked)]);
+        Some(Parking {
+            tables,
+            keys_max: self.keys_max,
+        })
+    }
+
+    /// The oldest sequence that is set aside.
+    pub fn from_sequence(&self) -> Option<u64> {
+        self.tables
+            .values()
+            .map(|parked| parked.from_sequence)
+            .min()
+    }
+
+    /// For the cursor.
+    pub fn to_cursor(&self) -> Vec<Parked> {
+        let one = |table: &str, parked: &ParkedTable, key, from| Parked {
+            table: table.to_owned(),
+            key_token: key,
+            from_sequence: from,
+            target: parked.target.clone(),
+            reason: parked.reason.clone(),
+        };
+        let mut out = Vec::new();
+        for (table, parked) in &self.tables {
+            match &parked.keys {
+                None => out.push(one(table, parked, None, parked.from_sequence)),
+                Some(keys) => {
+                    let mut keys: Vec<_> = keys.iter().collect();
+                    keys.sort();
+                    out.extend(
+                        keys.iter()
+                            .map(|(k, from)| one(table, parked, Some(**k), **from)),
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    /// For `status`.
+    pub fn to_status(&self) -> Vec<ParkedStatus> {
+        let one = |(table, parked): (&String, &ParkedTable)| ParkedStatus {
+            table: table.clone(),
+            keys: parked.keys.as_ref().map(HashMap::len),
+            from_sequence: Sequence(parked.from_sequence).to_string(),
+            target: parked.target.clone(),
+            reason: parked.reason.clone(),
+        };
+        self.tables.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parked_key_holds_its_later_changes_and_what_moves_to_or_from_it() {
+        let mut parking = Parking::new(&[], 10);
+        assert!(!parking.holds("a.t", 1, 7, None));
+        parking.add("a.t", Some(7), 5, "topic t", "too large");
+        assert!(parking.holds("a.t", 6, 7, None));
+        assert!(!parking.holds("a.t", 7, 8, None));
+        assert!(parking.holds("a.t", 8, 9, Some(7)));
+        assert!(parking.holds("a.t", 9, 9, None));
+        assert!(!parking.holds("a.other", 9, 7, None));
+        let again = Parking::new(&parking.to_cursor(), 10);
+        assert_eq!(again.to_cursor(), parking.to_cursor());
+        assert_eq!(again.from_sequence(), Some(5));
+    }
+
+    #[test]
+    fn too_many_keys_park_the_table() {
+        let mut parking = Parking::new(&[], 2);
+        for key in 0..3 {
+            parking.add("a.t", Some(key), key, "topic t", "too large");
+        }
+        assert!(parking.holds_table("a.t"));
+        assert_eq!(parking.to_status()[0].keys, None);
+        assert!(parking.remove("a.t").is_some() && parking.is_empty());
+    }
+}

@@ -1,0 +1,497 @@
+//! Starts a pipeline's threads, watches them, and ends them in order.
+//!
+//! Order of the end: capture stops and makes the journal durable, then every sink delivers what is
+//! left (at most `drain_timeout`), then the process may go.
+
+use crate::assemble::{self, Place};
+use crate::capture::{Capture, CaptureError, Captured, KeepPosition, Resumed, resume};
+use crate::config::{Config, SourceConfig};
+use crate::control::{self, Answer, Handler, Request};
+use crate::delivery::{self, Command, Delivery};
+use crate::event_reader::ReadError;
+use crate::pattern::Patterns;
+use crate::seek;
+use crate::status::{JournalReport, Report, Shared, SourceReport};
+use crate::tail::{TailOptions, tail};
+use crate::{metrics, recover};
+use change::{Position, Source};
+use format::settings::{FormatName, FormatOptions};
+use journal::Journal;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Whose trouble ended the run: decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Wrong config: 2.
+    Config,
+    /// The source: 3.
+    Source,
+    /// A sink: 4.
+    Sink,
+    /// The journal: 5.
+    Journal,
+    /// Anything else: 1.
+    Other,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone)]
+pub struct RunError {
+    /// Whose trouble it is.
+    pub trouble: Trouble,
+    /// What, where, and what to do next.
+    pub text: String,
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn trouble(trouble: Trouble, text: impl ToString) -> RunError {
+    RunError {
+        trouble,
+        text: text.to_string(),
+    }
+}
+
+/// How to start.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// The journal was lost: begin at the oldest position in the sinks' cursors.
+    pub recover: bool,
+    /// The journal's time, where it is not the machine's: a demo that gives the same bytes each run.
+    pub clock: Option<Arc<dyn journal::Clock>>,
+}
+
+type Requests = Arc<Mutex<BTreeMap<String, Sender<delivery::Request>>>>;
+
+/// A running pipeline.
+pub struct Running {
+    shared: Arc<Shared>,
+    journal: Journal,
+    place: Place,
+    requests: Requests,
+    capture: Option<JoinHandle<Captured>>,
+    sinks: Vec<(String, JoinHandle<delivery::Outcome>)>,
+    _socket: Option<control::Guard>,
+}
+
+/// Starts everything.
+///
+/// Errors: [`RunError`] when something cannot be started; nothing runs then.
+pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Running, RunError> {
+    let mut journal_options = assemble::journal_options(config, place, true)
+        .map_err(|error| trouble(Trouble::Journal, error))?;
+    if let Some(clock) = &options.clock {
+        journal_options.clock = Arc::clone(clock);
+    }
+    let dir = journal_options.dir.clone();
+    let (journal, writer) =
+        journal::open(journal_options).map_err(|error| trouble(Trouble::Journal, error))?;
+    let resumed = resumed(config, place, options, &journal)?;
+    let mut sinks = Vec::new();
+    for sink in &config.sinks {
+        let built = assemble::sink(sink, place).map_err(|error| trouble(Trouble::Config, error))?;
+        sinks.push((assemble::delivery(sink, options.recover), built));
+    }
+    let source = assemble::source(&config.source, place, resumed).map_err(source_trouble)?;
+
+    let shared = Arc::new(Shared::default());
+    let requests: Requests = Arc::default();
+    let mut running = Running {
+        shared: Arc::clone(&shared),
+        journal: journal.clone(),
+        place: place.clone(),
+        requests,
+        capture: None,
+        sinks: Vec::new(),
+        _socket: None,
+    };
+    running.listen(config, &dir)?;
+    running.start_sinks(sinks, config.drain_timeout.0)?;
+    let recorded = matches!(config.source, SourceConfig::Recorded(_));
+    let keep = if recorded {
+        KeepPosition::EveryBytes(4 << 20)
+    } else {
+        KeepPosition::EverySecond
+    };
+    let capture = Capture::new(writer, Arc::clone(&shared), keep);
+    running.capture = Some(spawn_capture(capture, source, shared, journal)?);
+    running.start_retention()?;
+    Ok(running)
+}
+
+fn source_trouble(error: change::SourceError) -> RunError {
+    let kind = match error.operation.starts_with("configure") {
+        true => Trouble::Config,
+        false => Trouble::Source,
+    };
+    trouble(kind, error)
+}
+
+/// Where the source begins: where the journal ends, or after a lost journal where the sinks stand.
+fn resumed(
+    config: &Config,
+    place: &Place,
+    options: &RunOptions,
+    journal: &Journal,
+) -> Result<Resumed, RunError> {
+    let resumed = resume(journal).map_err(|error| trouble(Trouble::Journal, error))?;
+    if resumed.position.is_some() || !options.recover {
+        return Ok(resumed);
+    }
+    let mut positions = Vec::new();
+    for sink in &config.sinks {
+        let mut built =
+            assemble::sink(sink, place).map_err(|error| trouble(Trouble::Config, error))?;
+        let cursor = built
+            .open()
+            .map_err(|error| trouble(Trouble::Sink, error))?;
+        let Some(cursor) = cursor else { continue };
+        let position = Position::decode(&cursor.position).map_err(|error| {
+            let text = format!("read position in the cursor of sink {}: {error}", sink.name);
+            trouble(Trouble::Sink, text)
+        })?;
+        positions.push(position);
+    }
+    match recover::oldest(positions) {
+        Some(position) => {
+            tracing::warn!("the journal is new: capture begins again at {position}");
+            Ok(Resumed {
+                position: Some(position),
+                ..resumed
+            })
+        }
+        None => Err(trouble(
+            Trouble::Sink,
+            "recover: no sink has a cursor to recover from; hint: run without --recover for a new \
+             snapshot",
+        )),
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RunError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|error| trouble(Trouble::Other, format!("start thread {name}: {error}")))
+}
+
+fn spawn_capture(
+    capture: Capture,
+    mut source: Box<dyn Source>,
+    shared: Arc<Shared>,
+    journal: Journal,
+) -> Result<JoinHandle<Captured>, RunError> {
+    spawn("capture", move || {
+        let captured = capture.run(&mut *source, &journal);
+        if let Err(error) = &captured.outcome {
+            tracing::error!("capture ended: {error}");
+            shared.stop();
+        }
+        shared.source_ended.store(true, Ordering::SeqCst);
+        captured
+    })
+}
+
+impl Running {
+    /// The journal, for readers in this process.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What all threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Asks for an orderly end.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// The standing now.
+    pub fn report(&self) -> Report {
+        report(&self.shared, &self.journal, &self.place.name)
+    }
+
+    fn listen(&mut self, config: &Config, dir: &std::path::Path) -> Result<(), RunError> {
+        let handler = Arc::new(Commands {
+            shared: Arc::clone(&self.shared),
+            journal: self.journal.clone(),
+            name: self.place.name.clone(),
+            requests: Arc::clone(&self.requests),
+        });
+        let socket = control::listen(dir, handler).map_err(|error| {
+            let text = format!("listen on the control socket in {}: {error}", dir.display());
+            trouble(Trouble::Other, text)
+        })?;
+        self._socket = Some(socket);
+        if let Some(config) = &config.metrics {
+            let (shared, journal) = (Arc::clone(&self.shared), self.journal.clone());
+            let name = self.place.name.clone();
+            let reporter = Arc::new(move || report(&shared, &journal, &name));
+            metrics::serve(config, reporter).map_err(|error| {
+                let text = format!(
+                    "listen for metrics on {}: {error}; hint: choose another metrics.listen",
+                    config.listen
+                );
+                trouble(Trouble::Config, text)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn start_sinks(
+        &mut self,
+        sinks: Vec<(delivery::DeliveryConfig, Box<dyn change::Sink>)>,
+        drain: Duration,
+    ) -> Result<(), RunError> {
+        // A sink holds its place from the first moment, also before it is connected.
+        for (config, sink) in sinks {
+            let name = config.name.clone();
+            let (sender, receiver) = channel();
+            self.requests
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name.clone(), sender);
+            self.shared
+                .on_sink(&name, |status| status.state = "starting".into());
+            let journal = self.journal.clone();
+            let delivery = Delivery::new(config, journal, Arc::clone(&self.shared), sink, receiver);
+            let thread = spawn(&format!("sink-{name}"), move || delivery.run(drain))?;
+            self.sinks.push((name, thread));
+        }
+        Ok(())
+    }
+
+    fn start_retention(&self) -> Result<(), RunError> {
+        let (shared, journal) = (Arc::clone(&self.shared), self.journal.clone());
+        spawn("retention", move || {
+            while !shared.is_stopping() {
+                match journal.retain() {
+                    Ok(retained) => {
+                        for (sink, lost) in retained.detached {
+                            tracing::error!(
+                                sink,
+                                "the journal was full: the sink lost {} to {}; hint: re-copy what it \
+                                 missed",
+                                lost.from,
+                                lost.to
+                            );
+                        }
+                    }
+                    Err(error) => tracing::warn!("{error}"),
+                }
+                shared.sleep(Duration::from_secs(2));
+            }
+        })
+        .map(|_| ())
+    }
+
+    /// Waits for the end; `tick` is called a few times a second meanwhile.
+    ///
+    /// Errors: the first trouble, by whose it is.
+    pub fn wait(mut self, tick: &mut dyn FnMut(&Running)) -> Result<(), RunError> {
+        let mut sink_error = None;
+        let had_sinks = !self.sinks.is_empty();
+        loop {
+            tick(&self);
+            self.collect_sinks(&mut sink_error);
+            if had_sinks && self.sinks.is_empty() {
+                self.shared.stop();
+            }
+            let captured = self.capture.as_ref().is_none_or(JoinHandle::is_finished);
+            if captured && self.sinks.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        tick(&self);
+        let captured = match self.capture.take().map(JoinHandle::join) {
+            Some(Ok(captured)) => {
+                let closed = captured.writer.close().map_err(CaptureError::from);
+                captured.outcome.and(closed)
+            }
+            Some(Err(_)) => return Err(trouble(Trouble::Other, "capture broke an invariant")),
+            None => Ok(()),
+        };
+        match (captured, sink_error) {
+            (Err(CaptureError::Source(error)), _) => Err(source_trouble(error)),
+            (Err(error), _) => Err(trouble(Trouble::Journal, error)),
+            (Ok(()), Some(error)) => Err(error),
+            (Ok(()), None) => Ok(()),
+        }
+    }
+
+    /// Takes the outcome of sinks that have ended.
+    fn collect_sinks(&mut self, first: &mut Option<RunError>) {
+        let ended: Vec<usize> = (0..self.sinks.len())
+            .rev()
+            .filter(|index| self.sinks[*index].1.is_finished())
+            .collect();
+        for index in ended {
+            let (name, thread) = self.sinks.remove(index);
+            let outcome = thread
+                .join()
+                .unwrap_or_else(|_| Err("it broke an invariant; the log has more".to_owned()));
+            if let Err(text) = outcome {
+                tracing::error!(sink = name, "the sink has ended: {text}");
+                first.get_or_insert(trouble(Trouble::Sink, format!("sink {name}: {text}")));
+            }
+        }
+    }
+}
+
+fn report(shared: &Shared, journal: &Journal, name: &str) -> Report {
+    let rows = shared.rows_captured.load(Ordering::Relaxed);
+    Report {
+        pipeline: name.to_owned(),
+        pid: Some(std::process::id()),
+        source: SourceReport::new(shared.source(), rows),
+        journal: JournalReport::new(journal, shared.journal_full.load(Ordering::Relaxed)),
+        sinks: shared.sinks(),
+    }
+}
+
+/// Answers the control socket.
+struct Commands {
+    shared: Arc<Shared>,
+    journal: Journal,
+    name: String,
+    requests: Requests,
+}
+
+impl Commands {
+    fn ask(&self, sink: &str, command: Command) -> Answer {
+        let requests = self
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let Some(sender) = requests.get(sink) else {
+            let names: Vec<&str> = requests.keys().map(String::as_str).collect();
+            return Answer::refused(format!(
+                "there is no sink `{sink}`; there are: {}",
+                names.join(", ")
+            ));
+        };
+        let (answer, answered) = channel();
+        if sender.send((command, answer)).is_err() {
+            return Answer::refused(format!("sink {sink} has ended; see `status`"));
+        }
+        match answered.recv_timeout(Duration::from_secs(120)) {
+            Ok(Ok(text)) => Answer::done(text),
+            Ok(Err(text)) => Answer::refused(text),
+            Err(_) => Answer::refused(format!("sink {sink} gave no answer; see `status`")),
+        }
+    }
+
+    fn heal(&self, table: &str) -> Answer {
+        let parked: Vec<String> = self
+            .shared
+            .sinks()
+            .into_iter()
+            .filter(|(_, sink)| sink.parked.iter().any(|parked| parked.table == table))
+            .map(|(name, _)| name)
+            .collect();
+        if parked.is_empty() {
+            return Answer::refused(format!("nothing of {table} is parked in any sink"));
+        }
+        let answers: Vec<Answer> = parked
+            .iter()
+            .map(|sink| self.ask(sink, Command::Heal(table.to_owned())))
+            .collect();
+        let text: Vec<&str> = answers.iter().map(|answer| answer.text.as_str()).collect();
+        Answer {
+            ok: answers.iter().all(|answer| answer.ok),
+            text: text.join("\n"),
+            report: None,
+        }
+    }
+}
+
+impl Handler for Commands {
+    fn answer(&self, request: Request) -> Answer {
+        match request {
+            Request::Status => {
+                let report = report(&self.shared, &self.journal, &self.name);
+                Answer {
+                    ok: true,
+                    text: String::new(),
+                    report: Some(report),
+                }
+            }
+            Request::Pause { sink } => self.ask(&sink, Command::Pause),
+            Request::Resume { sink } => self.ask(&sink, Command::Resume),
+            Request::Rewind { sink, to } => {
+                let found = to
+                    .parse::<seek::Place>()
+                    .and_then(|place| seek::find(&self.journal, &place));
+                match found {
+                    Ok(sequence) => self.ask(&sink, Command::Rewind(sequence)),
+                    Err(text) => Answer::refused(text),
+                }
+            }
+            Request::Heal { table } => self.heal(&table),
+            Request::Stop => {
+                self.shared.stop();
+                Answer::done("stopping: capture ends, then the sinks drain")
+            }
+            Request::Tail { .. } => Answer::refused("a tail is streamed"),
+        }
+    }
+
+    fn tail(&self, request: Request, out: &mut dyn Write) -> Result<(), String> {
+        let Request::Tail {
+            from,
+            tables,
+            format,
+            follow,
+        } = request
+        else {
+            return Err("this is no tail".into());
+        };
+        let place: seek::Place = from.parse()?;
+        let options = TailOptions {
+            from: seek::find(&self.journal, &place)?,
+            tables: Patterns::new(&tables),
+            follow,
+        };
+        let encoder = encoder(&format)?;
+        tail(&self.journal, &options, encoder, out, &|| {
+            !self.shared.is_stopping()
+        })
+        .map_err(|error| error.to_string())
+    }
+}
+
+/// An encoder by its format's name, with default settings.
+pub fn encoder(format: &str) -> Result<Box<dyn format::Encoder>, String> {
+    let name: FormatName = serde_json::from_value(serde_json::Value::String(format.to_owned()))
+        .map_err(|_| {
+            format!(
+                "there is no format `{format}`; there is: {}",
+                FormatName::CanalJson.as_str()
+            )
+        })?;
+    name.encoder(&FormatOptions::default())
+}
+
+/// Text of a read error, for callers outside.
+pub fn read_trouble(error: ReadError) -> RunError {
+    trouble(Trouble::Journal, error)
+}
