@@ -193,6 +193,11 @@ impl Capture {
         &self.trouble
     }
 
+    /// Header time of the last transaction begun, seconds since the epoch; none before the first.
+    pub fn last_time(&self) -> Option<u32> {
+        Some(self.header.time_s).filter(|time| *time > 0)
+    }
+
     /// Whether no transaction is open.
     pub fn at_boundary(&self) -> bool {
         !self.tx.open
@@ -357,6 +362,7 @@ impl Capture {
                     self.position.gtids = Gtids::Mariadb(gtids);
                 }
             }
+            kind::HEARTBEAT | kind::HEARTBEAT_V2 => self.heartbeat(header, body)?,
             kind::INCIDENT => {
                 return Err(DecodeError::Incident(control::read_incident(body)?).into());
             }
@@ -377,8 +383,6 @@ impl Capture {
             | kind::APPEND_BLOCK
             | kind::DELETE_FILE
             | kind::BEGIN_LOAD_QUERY
-            | kind::HEARTBEAT
-            | kind::HEARTBEAT_V2
             | kind::IGNORABLE
             | kind::TRANSACTION_CONTEXT
             | kind::VIEW_CHANGE
@@ -390,6 +394,16 @@ impl Capture {
                 ))
                 .into());
             }
+        }
+        Ok(())
+    }
+
+    /// The server passed over events that are not for us; its place tells how far.
+    fn heartbeat(&mut self, header: &EventHeader, body: &[u8]) -> Decoded<()> {
+        let v2 = header.kind == kind::HEARTBEAT_V2;
+        let (file, offset) = control::read_heartbeat(body, v2, header.end_offset)?;
+        if !self.tx.open && file == self.header.file && offset > self.event_end {
+            self.event_end = offset;
         }
         Ok(())
     }

@@ -8,4 +8,10 @@
 pub mod binlog;
 pub mod capture;
 pub mod config;
+pub mod live;
+mod snapshot;
 pub mod wire;
+
+pub use capture::Resume;
+pub use config::MysqlConfig;
+pub use live::{CheckItem, CheckLevel, MysqlSource, check};

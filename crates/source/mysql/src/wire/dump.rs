@@ -62,7 +62,9 @@ impl Dump {
             "SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}"
         ))?;
         let uuid = format!("4865adbe-0000-4000-8000-{server_id:012x}");
-        connection.execute(&format!("SET @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"))?;
+        connection.execute(&format!(
+            "SET @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
+        ))?;
         // The server gives up a stream that cannot be written to for this long.
         connection.execute("SET SESSION net_write_timeout = 600")?;
         if connection.mariadb {

@@ -38,12 +38,6 @@ pub mod code {
     pub const NO_SUCH_TABLE: u16 = 1146;
     /// The log cannot be read from there.
     pub const LOG_UNREADABLE: u16 = 1236;
-    /// Deadlock: try again.
-    pub const DEADLOCK: u16 = 1213;
-    /// Lock wait time-out: try again.
-    pub const LOCK_WAIT: u16 = 1205;
-    /// The table was changed since the read view began.
-    pub const TABLE_CHANGED: u16 = 1412;
 }
 
 impl WireFailure {
@@ -101,7 +95,10 @@ impl WireFailure {
                 code::NO_SUCH_TABLE => (ErrorKind::Invalid, ""),
                 _ => (ErrorKind::Invalid, ""),
             },
-            WireFailure::Tls(_) => (ErrorKind::Invalid, "check tls.mode, tls.ca, tls.cert and tls.key"),
+            WireFailure::Tls(_) => (
+                ErrorKind::Invalid,
+                "check tls.mode, tls.ca, tls.cert and tls.key",
+            ),
             WireFailure::Auth(_) => (ErrorKind::Invalid, "check the account"),
             WireFailure::Io(_) | WireFailure::Protocol(_) => (ErrorKind::Unavailable, ""),
         }

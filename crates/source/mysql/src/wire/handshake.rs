@@ -103,7 +103,7 @@ pub fn login(
         | capability::SECURE_CONNECTION
         | capability::PLUGIN_AUTH;
     flags |= hello.capabilities & (capability::PLUGIN_AUTH_LENENC | capability::DEPRECATE_EOF);
-    let mut sequence_first = start_tls(transport, endpoint, tls_config, (&hello, &mut flags))?;
+    start_tls(transport, endpoint, tls_config, (&hello, &mut flags))?;
     let mut plugin = hello.plugin.clone();
     if plugin.is_empty() || plugin == "mysql_old_password" {
         plugin = "mysql_native_password".into();
@@ -123,7 +123,7 @@ pub fn login(
     message.extend_from_slice(&response);
     message.extend_from_slice(plugin.as_bytes());
     message.push(0);
-    transport.send(std::mem::take(&mut sequence_first), &message)?;
+    transport.send(false, &message)?;
     authenticate(transport, plugin, hello.nonce.clone(), password)?;
     Ok((hello, flags & capability::DEPRECATE_EOF != 0))
 }
@@ -150,11 +150,11 @@ fn start_tls(
     endpoint: &Endpoint,
     config: &TlsConfig,
     (hello, flags): (&Greeting, &mut u32),
-) -> Result<bool, WireFailure> {
+) -> Result<(), WireFailure> {
     let offered = hello.capabilities & capability::SSL != 0;
     match config.mode {
-        TlsMode::Disabled => return Ok(false),
-        TlsMode::Preferred if !offered => return Ok(false),
+        TlsMode::Disabled => return Ok(()),
+        TlsMode::Preferred if !offered => return Ok(()),
         _ if !offered => {
             return Err(WireFailure::Tls("the server offers no TLS".into()));
         }
@@ -162,8 +162,7 @@ fn start_tls(
     }
     *flags |= capability::SSL;
     transport.send(false, &head(*flags))?;
-    transport.upgrade(|socket| tls::wrap(socket, &endpoint.host, config))?;
-    Ok(false)
+    transport.upgrade(|socket| tls::wrap(socket, &endpoint.host, config))
 }
 
 fn authenticate(
@@ -180,7 +179,8 @@ fn authenticate(
             Some((0xff, _)) => return Err(server_error(&message)),
             Some((0xfe, [])) => {
                 return Err(WireFailure::Auth(
-                    "the account uses mysql_old_password, which is broken; change its plugin".into(),
+                    "the account uses mysql_old_password, which is broken; change its plugin"
+                        .into(),
                 ));
             }
             Some((0xfe, data)) => {

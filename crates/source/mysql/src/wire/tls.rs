@@ -8,7 +8,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +54,9 @@ fn client_config(config: &TlsConfig) -> Result<ClientConfig, WireFailure> {
         .with_safe_default_protocol_versions()
         .map_err(|error| failed("set up TLS", error))?;
     let verifier: Arc<dyn ServerCertVerifier> = match config.mode {
-        TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => Arc::new(Unverified(provider)),
+        TlsMode::Disabled | TlsMode::Preferred | TlsMode::Required => {
+            Arc::new(Unverified(provider))
+        }
         TlsMode::VerifyCa => Arc::new(AnyName(authorities(config, provider)?)),
         TlsMode::VerifyFull => authorities(config, provider)?,
     };
@@ -62,7 +66,8 @@ fn client_config(config: &TlsConfig) -> Result<ClientConfig, WireFailure> {
     match (&config.cert, &config.key) {
         (Some(cert), Some(key)) => {
             let chain = certificates(cert)?;
-            let key = PrivateKeyDer::from_pem_file(key).map_err(|error| failed("tls.key", error))?;
+            let key =
+                PrivateKeyDer::from_pem_file(key).map_err(|error| failed("tls.key", error))?;
             builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| failed("tls.cert", error))
@@ -85,7 +90,10 @@ fn authorities(
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, WireFailure> {
     let mut roots = RootCertStore::empty();
-    let system = SYSTEM_ROOTS.iter().map(Path::new).find(|path| path.exists());
+    let system = SYSTEM_ROOTS
+        .iter()
+        .map(Path::new)
+        .find(|path| path.exists());
     let Some(path) = config.ca.as_deref().or(system) else {
         return Err(failed("tls.ca", "no authorities: name a PEM file"));
     };
@@ -157,8 +165,7 @@ impl ServerCertVerifier for AnyName {
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName
-                | CertificateError::NotValidForNameContext { .. },
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
             other => other,
         }

@@ -225,7 +225,8 @@ impl Transport {
                 self.joined = Vec::new();
             }
             let head = self.buffer[self.start..self.end].get(..4)?;
-            let count = usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
+            let count =
+                usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
             let from = self.start + 4;
             let to = from + count;
             if to > self.end {

@@ -1,0 +1,14 @@
+//! The live source: a server's log, read for ever.
+//!
+//! Owns: connecting, going on after a fault, who the server is, lag. Refuses: decoding (`capture`).
+//!
+//! Read next: `source.rs`, then `server.rs`.
+
+pub mod check;
+mod head;
+mod oracle;
+pub mod server;
+mod source;
+
+pub use check::{CheckItem, CheckLevel, check};
+pub use source::MysqlSource;

@@ -1,0 +1,933 @@
+//! The life of chunks: planned, opened in the reader, read, merged, emitted.
+
+use super::key::{self, Key, Order};
+use super::table::{ChunkId, RangeState, TableCopy};
+use super::worker::{self, After, Answer, ChunkRows, Job, Target, Task};
+use crate::binlog::cell::CellKind;
+use crate::capture::tables::compile;
+use crate::capture::{Capture, Gate, Resume};
+use crate::config::{Endpoint, LockMode, MysqlConfig, TlsConfig};
+use crate::live::server::{self, Server};
+use crate::wire::{Connection, WireFailure};
+use change::batch::RowBody;
+use change::contract::{ErrorKind, TableProgress};
+use change::position::{Gtids, file_number};
+use change::wire::put_u64;
+use change::{
+    Batch, Entry, Operation, RowMeta, SchemaVersion, SourceError, TableId, TableSchema,
+    TransactionHeader,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Bytes of a table that has to be read at once, because nothing orders its rows.
+const WHOLE_TABLE_BYTES_MAX: usize = 1 << 30;
+/// Pause after a chunk that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
+/// Tries of a table without a key before it may be locked.
+const KEYLESS_TRIES: u32 = 5;
+/// Keys per question to the server.
+const KEYS_PER_QUESTION: usize = 200;
+
+/// A row's last image.
+#[derive(Debug)]
+struct Held {
+    image: Option<Vec<u8>>,
+    version: SchemaVersion,
+    meta: RowMeta,
+    token: u64,
+}
+
+/// A change of a table without a key, in its order.
+#[derive(Debug)]
+struct HeldChange {
+    place: (u64, u64),
+    operation: Operation,
+    flags: u8,
+    before: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
+    held: Held,
+}
+
+/// A chunk in flight.
+#[derive(Debug, Default)]
+struct Chunk {
+    table: TableId,
+    held: HashMap<Key, Held>,
+    changes: Vec<HeldChange>,
+    held_bytes: usize,
+    rows: Option<ChunkRows>,
+    is_discarded: bool,
+    is_too_large: bool,
+    is_locked: bool,
+}
+
+/// What the reader's gate and the coordinator share.
+struct Shared {
+    tables: BTreeMap<TableId, TableCopy>,
+    chunks: HashMap<ChunkId, Chunk>,
+    next_chunk: ChunkId,
+    file: u64,
+    bytes_max: usize,
+    asker: Asker,
+    trouble: String,
+}
+
+/// Asks the server how keys compare.
+struct Asker {
+    endpoint: Endpoint,
+    tls: TlsConfig,
+    connection: Option<Connection>,
+}
+
+/// See the module's page.
+pub struct Snapshot {
+    shared: Arc<Mutex<Shared>>,
+    jobs: Option<Sender<Job>>,
+    answers: Receiver<(ChunkId, Answer)>,
+    server: Server,
+    threads: usize,
+    chunk_rows: u64,
+    lock: LockMode,
+    is_complete: bool,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("is_complete", &self.is_complete)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name_of(schema: &TableSchema) -> String {
+    format!("{}.{}", schema.database, schema.name)
+}
+
+fn control_key(table: TableId) -> String {
+    format!("source/snapshot/{}", table.0)
+}
+
+impl Snapshot {
+    /// Finds the tables that are still to be copied and starts the workers; none if there are none.
+    pub fn prepare(
+        config: &MysqlConfig,
+        endpoint: &Endpoint,
+        server: &Server,
+        capture: &mut Capture,
+        resume: &Resume,
+        connection: &mut Connection,
+    ) -> Result<Option<Self>, WireFailure> {
+        let options = &config.snapshot_options;
+        let chunk_rows = options.chunk_rows.clamp(100, 1_000_000);
+        let mut tables = BTreeMap::new();
+        for (database, name, estimated) in server::tables(connection)? {
+            if !capture.options().selection.matches(&database, &name) {
+                continue;
+            }
+            let Some(schema) = schema_to_copy(capture, resume, &database, &name) else {
+                continue;
+            };
+            let record = resume.value(control_key(schema.table).as_bytes());
+            let schema = with_collations(connection, &schema)?;
+            let mut copy = TableCopy::new(Arc::new(schema), Order::None, chunk_rows);
+            copy.order = order_for(capture, &copy.schema);
+            copy.rows_estimated = estimated;
+            if let Some(record) = record {
+                copy.restore(record)
+                    .map_err(|_| WireFailure::Protocol("a damaged record of the copy"))?;
+            }
+            tables.insert(copy.table, copy);
+        }
+        if tables.values().all(TableCopy::is_done) && resume.value(b"source/snapshot").is_some() {
+            return Ok(None);
+        }
+        let shared = Arc::new(Mutex::new(Shared {
+            tables,
+            chunks: HashMap::new(),
+            next_chunk: 1,
+            file: 0,
+            bytes_max: options.chunk_bytes_max.max(1 << 20),
+            asker: Asker {
+                endpoint: endpoint.clone(),
+                tls: config.tls.clone(),
+                connection: None,
+            },
+            trouble: String::new(),
+        }));
+        capture.gate = Some(Box::new(GateHandle(Arc::clone(&shared))));
+        let threads = options.threads.clamp(1, 64);
+        let (jobs, answers) = start_workers(threads, endpoint, &config.tls, server);
+        Ok(Some(Self {
+            shared,
+            jobs: Some(jobs),
+            answers,
+            server: server.clone(),
+            threads,
+            chunk_rows,
+            lock: options.lock,
+            is_complete: false,
+        }))
+    }
+
+    /// Writes the state of all tables into the open transaction.
+    pub fn announce(&self, batch: &mut Batch) {
+        for copy in lock(&self.shared).tables.values() {
+            batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
+        }
+    }
+
+    /// Whether every table is copied and the journal says so.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Progress by table.
+    pub fn progress(&self) -> Vec<TableProgress> {
+        let shared = lock(&self.shared);
+        let one = |copy: &TableCopy| TableProgress {
+            table: name_of(&copy.schema),
+            rows: copy.rows,
+            rows_estimated: copy.rows_estimated.max(copy.rows),
+            done: copy.is_done(),
+        };
+        shared.tables.values().map(one).collect()
+    }
+
+    /// What holds the copy up; empty for nothing.
+    pub fn trouble(&self) -> String {
+        lock(&self.shared).trouble.clone()
+    }
+
+    /// Between two transactions: takes the workers' answers, emits what is ripe, gives out work.
+    ///
+    /// Errors: none of the copy's own; a chunk that fails is tried again.
+    pub fn boundary(
+        &mut self,
+        capture: &mut Capture,
+        batch: &mut Batch,
+    ) -> Result<(), SourceError> {
+        if self.is_complete {
+            return Ok(());
+        }
+        let place = {
+            let (file, offset) = capture.read_offset();
+            (file_number(file), offset)
+        };
+        let shared = Arc::clone(&self.shared);
+        let mut shared = lock(&shared);
+        shared.file = place.0;
+        while let Ok((chunk, answer)) = self.answers.try_recv() {
+            self.answered(&mut shared, capture, (chunk, answer));
+        }
+        emit_ripe(&mut shared, capture, place, batch);
+        self.give_out(&mut shared, capture);
+        if shared.chunks.is_empty() && shared.tables.values().all(TableCopy::is_done) {
+            self.complete(capture, batch);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, capture: &mut Capture, batch: &mut Batch) {
+        self.is_complete = true;
+        self.jobs = None;
+        capture.gate = None;
+        begin(capture, batch);
+        batch.control(b"source/snapshot", Some(b"complete"));
+        commit(capture, batch, 0);
+    }
+
+    fn answered(&self, shared: &mut Shared, capture: &Capture, (id, answer): (ChunkId, Answer)) {
+        let Some(table) = shared.chunks.get(&id).map(|chunk| chunk.table) else {
+            return;
+        };
+        match answer {
+            Answer::Planned(high) => self.planned(shared, capture, (id, table), high),
+            Answer::Rows(rows) => {
+                if let Some(chunk) = shared.chunks.get_mut(&id) {
+                    chunk.rows = Some(rows);
+                }
+            }
+            Answer::TooLarge => {
+                if let Some(chunk) = shared.chunks.get_mut(&id) {
+                    chunk.is_too_large = true;
+                }
+                give_up(shared, id, "");
+            }
+            Answer::Failed(reason) => give_up(shared, id, &reason),
+        }
+    }
+
+    /// The chunk's end is known: it opens in the reader here, then it is read.
+    fn planned(
+        &self,
+        shared: &mut Shared,
+        capture: &Capture,
+        (id, table): (ChunkId, TableId),
+        high: Option<Key>,
+    ) {
+        if shared
+            .chunks
+            .get(&id)
+            .is_none_or(|chunk| chunk.is_discarded)
+        {
+            give_up(shared, id, "");
+            return;
+        }
+        let Some(copy) = shared.tables.get_mut(&table) else {
+            return;
+        };
+        let Some(index) = copy.of_chunk(id) else {
+            return;
+        };
+        if let Some(high) = high
+            && copy.ranges[index].high.as_ref() != Some(&high)
+        {
+            copy.split(index, high);
+        }
+        self.read(shared, capture, (id, table));
+    }
+
+    fn read(&self, shared: &mut Shared, capture: &Capture, (id, table): (ChunkId, TableId)) {
+        let bytes_max = shared.bytes_max;
+        let Some(copy) = shared.tables.get_mut(&table) else {
+            return;
+        };
+        let Some(index) = copy.of_chunk(id) else {
+            return;
+        };
+        copy.ranges[index].state = RangeState::InFlight(id);
+        let is_whole = copy.order == Order::None;
+        let lock_table = is_whole && self.lock == LockMode::Table && copy.failures >= KEYLESS_TRIES;
+        let target = match target_of(capture, copy) {
+            Ok(target) => target,
+            Err(reason) => return give_up(shared, id, &reason),
+        };
+        let job = Job {
+            chunk: id,
+            target,
+            low: copy.low(index).cloned(),
+            high: copy.ranges[index].high.clone(),
+            task: Task::Read {
+                after: self.after(capture),
+                bytes_max: if is_whole {
+                    WHOLE_TABLE_BYTES_MAX
+                } else {
+                    bytes_max
+                },
+                lock_table,
+            },
+        };
+        if let Some(chunk) = shared.chunks.get_mut(&id) {
+            chunk.is_locked = lock_table;
+        }
+        self.send(shared, job);
+    }
+
+    /// What the server must have committed: everything that the reader has seen.
+    fn after(&self, capture: &Capture) -> After {
+        if self.server.mariadb {
+            let (file, offset) = capture.read_offset();
+            return After::Place(file_number(file), offset);
+        }
+        match &capture.position().gtids {
+            Gtids::Mysql(set) if self.server.has_gtids => After::Gtids(set.to_string()),
+            _ if self.server.has_gtids => After::Gtids(String::new()),
+            _ => After::Locks,
+        }
+    }
+
+    fn send(&self, shared: &mut Shared, job: Job) {
+        let id = job.chunk;
+        let is_sent = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.send(job).is_ok());
+        if !is_sent {
+            give_up(shared, id, "no worker is left");
+        }
+    }
+
+    /// Plans chunks while workers are free.
+    fn give_out(&self, shared: &mut Shared, capture: &Capture) {
+        let now = Instant::now();
+        while shared.chunks.len() < self.threads * 2 {
+            let free = shared.tables.values().find_map(|copy| {
+                let is_due = copy.not_before.is_none_or(|time| time <= now);
+                let is_unread = |range: &super::table::Range| range.state == RangeState::Unread;
+                let index = copy.ranges.iter().position(is_unread)?;
+                is_due.then_some((copy.table, index))
+            });
+            let Some((table, index)) = free else { return };
+            self.plan(shared, capture, (table, index));
+        }
+    }
+
+    fn plan(&self, shared: &mut Shared, capture: &Capture, (table, index): (TableId, usize)) {
+        let id = shared.next_chunk;
+        shared.next_chunk += 1;
+        let Some(copy) = shared.tables.get_mut(&table) else {
+            return;
+        };
+        if !refresh(capture, copy) {
+            copy.finish();
+            return;
+        }
+        copy.ranges[index].state = RangeState::Planned(id);
+        let chunk = Chunk {
+            table,
+            ..Chunk::default()
+        };
+        shared.chunks.insert(id, chunk);
+        let Some(copy) = shared.tables.get_mut(&table) else {
+            return;
+        };
+        if copy.order == Order::None {
+            return self.read(shared, capture, (id, table));
+        }
+        let target = match target_of(capture, copy) {
+            Ok(target) => target,
+            Err(reason) => return give_up(shared, id, &reason),
+        };
+        let job = Job {
+            chunk: id,
+            target,
+            low: copy.low(index).cloned(),
+            high: copy.ranges[index].high.clone(),
+            task: Task::Plan {
+                rows: copy.chunk_rows.min(self.chunk_rows),
+            },
+        };
+        self.send(shared, job);
+    }
+}
+
+type Channels = (Sender<Job>, Receiver<(ChunkId, Answer)>);
+
+fn start_workers(
+    threads: usize,
+    endpoint: &Endpoint,
+    tls: &TlsConfig,
+    server: &Server,
+) -> Channels {
+    let (jobs, queue) = channel();
+    let (answer, answers) = channel();
+    let queue = Arc::new(Mutex::new(queue));
+    for number in 0..threads {
+        let (queue, answer) = (Arc::clone(&queue), answer.clone());
+        let (endpoint, tls, server) = (endpoint.clone(), tls.clone(), server.clone());
+        let work = move || worker::run(&queue, &answer, (&endpoint, &tls, &server));
+        let thread = std::thread::Builder::new()
+            .name(format!("mysql-copy-{number}"))
+            .spawn(work);
+        if let Err(error) = thread {
+            tracing::error!(%error, "could not start a thread");
+        }
+    }
+    (jobs, answers)
+}
+
+/// The table's schema if it is to be copied: in a fresh journal every one; later those whose copy is
+/// not whole, and those that the journal has never seen.
+fn schema_to_copy(
+    capture: &mut Capture,
+    resume: &Resume,
+    database: &str,
+    name: &str,
+) -> Option<Arc<TableSchema>> {
+    let known = capture.catalog().get(database, name).cloned();
+    let schema = match known {
+        Some(schema) => schema,
+        None => {
+            let text = capture.oracle.as_mut()?.show_create(database, name)?;
+            capture.catalog_mut().seed(database, &text).ok()?
+        }
+    };
+    if resume.position.is_none() {
+        return Some(schema);
+    }
+    let is_begun = resume.value(control_key(schema.table).as_bytes()).is_some();
+    let is_seen = resume
+        .value(format!("source/catalog/{}", schema.table.0).as_bytes())
+        .is_some();
+    (is_begun || !is_seen).then_some(schema)
+}
+
+/// Collations of text columns, which SHOW CREATE TABLE leaves out where they are the default.
+fn with_collations(
+    connection: &mut Connection,
+    schema: &TableSchema,
+) -> Result<TableSchema, WireFailure> {
+    let mut schema = schema.clone();
+    let rows = connection.rows(&format!(
+        "SELECT column_name, character_set_name, collation_name FROM information_schema.columns \
+         WHERE table_schema = {} AND table_name = {} AND collation_name IS NOT NULL",
+        server::literal(&schema.database),
+        server::literal(&schema.name)
+    ))?;
+    for row in rows {
+        let [Some(name), Some(charset), Some(collation)] = &row[..] else {
+            continue;
+        };
+        let name = String::from_utf8_lossy(name);
+        if let Some(column) = schema.columns.iter_mut().find(|column| column.name == name) {
+            column.collation = Some(String::from_utf8_lossy(collation).into_owned());
+            let charset = String::from_utf8_lossy(charset).into_owned();
+            column.charset.get_or_insert(charset);
+        }
+    }
+    Ok(schema)
+}
+
+fn order_for(capture: &Capture, schema: &TableSchema) -> Order {
+    let treatments = capture
+        .options()
+        .rules
+        .treatments(schema)
+        .unwrap_or_default();
+    let is_masked = schema.key().iter().any(|index| {
+        treatments
+            .get(*index as usize)
+            .is_some_and(|treatment| *treatment != crate::binlog::plan::Treatment::Keep)
+    });
+    key::order_of(schema, is_masked)
+}
+
+/// Takes the schema that is in force in the log now; `false` if the table is gone.
+fn refresh(capture: &Capture, copy: &mut TableCopy) -> bool {
+    let Some(now) = capture
+        .catalog()
+        .get(&copy.schema.database, &copy.schema.name)
+    else {
+        return false;
+    };
+    if now.version != copy.schema.version {
+        let mut schema = (**now).clone();
+        for column in &mut schema.columns {
+            let old = copy
+                .schema
+                .columns
+                .iter()
+                .find(|old| old.name == column.name);
+            if let (None, Some(old)) = (&column.collation, old) {
+                column.collation.clone_from(&old.collation);
+            }
+        }
+        copy.order = order_for(capture, &schema);
+        copy.schema = Arc::new(schema);
+    }
+    true
+}
+
+fn target_of(capture: &Capture, copy: &TableCopy) -> Result<Arc<Target>, String> {
+    let kinds = vec![CellKind::Nothing; copy.schema.columns.len()];
+    let plan = compile(&capture.options().rules, &copy.schema, kinds)?;
+    Ok(Arc::new(Target {
+        schema: Arc::clone(&copy.schema),
+        plan,
+        order: copy.order,
+    }))
+}
+
+/// A chunk is thrown away: nothing of it was emitted, its range is unread again.
+fn give_up(shared: &mut Shared, id: ChunkId, reason: &str) {
+    let Some(chunk) = shared.chunks.remove(&id) else {
+        return;
+    };
+    let Some(copy) = shared.tables.get_mut(&chunk.table) else {
+        return;
+    };
+    copy.failures = copy.failures.saturating_add(1);
+    copy.not_before = Some(Instant::now() + RETRY_PAUSE * copy.failures.min(20));
+    if chunk.is_too_large {
+        copy.chunk_rows = (copy.chunk_rows / 2).max(1);
+    }
+    if !reason.is_empty() {
+        shared.trouble = format!("copy of {}: {reason}", name_of(&copy.schema));
+        tracing::warn!(
+            table = name_of(&copy.schema),
+            reason,
+            "a chunk is read again"
+        );
+    }
+    if let Some(index) = copy.of_chunk(id) {
+        copy.ranges[index].state = RangeState::Unread;
+        copy.join(RangeState::Unread);
+    }
+}
+
+fn emit_ripe(shared: &mut Shared, capture: &mut Capture, place: (u64, u64), batch: &mut Batch) {
+    let mut ripe: Vec<ChunkId> = Vec::new();
+    let mut bad: Vec<ChunkId> = Vec::new();
+    for (id, chunk) in &shared.chunks {
+        let Some(rows) = &chunk.rows else { continue };
+        let is_keyless_torn = !chunk.is_locked
+            && chunk
+                .changes
+                .iter()
+                .any(|change| change.place <= rows.high_mark);
+        if chunk.is_discarded || is_keyless_torn {
+            bad.push(*id);
+        } else if place >= rows.high_mark {
+            ripe.push(*id);
+        }
+    }
+    for id in bad {
+        give_up(shared, id, "");
+    }
+    ripe.sort_unstable();
+    for id in ripe {
+        emit(shared, capture, id, batch);
+    }
+}
+
+fn begin(capture: &Capture, batch: &mut Batch) {
+    let position = capture.position();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    batch.begin(&TransactionHeader {
+        server_id: capture.options().server_id,
+        file: position.file.clone(),
+        begin_offset: position.offset,
+        time_s: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
+        snapshot: true,
+        ..TransactionHeader::default()
+    });
+}
+
+fn commit(capture: &Capture, batch: &mut Batch, row_changes: u64) {
+    let position = capture.position();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let trailer = change::TransactionTrailer {
+        step: change::PositionStep {
+            file: position.file.clone(),
+            offset: position.offset,
+            id: None,
+        },
+        row_changes,
+        time_s: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
+        ..change::TransactionTrailer::default()
+    };
+    batch.commit(&trailer, u64::try_from(now.as_micros()).unwrap_or(u64::MAX));
+}
+
+/// Chunk and done-record become one transaction.
+fn emit(shared: &mut Shared, capture: &mut Capture, id: ChunkId, batch: &mut Batch) {
+    let Some(mut chunk) = shared.chunks.remove(&id) else {
+        return;
+    };
+    let (Some(copy), Some(rows)) = (shared.tables.get_mut(&chunk.table), chunk.rows.take()) else {
+        return;
+    };
+    begin(capture, batch);
+    if let Some(schema) = capture
+        .catalog()
+        .get(&copy.schema.database, &copy.schema.name)
+        .cloned()
+    {
+        capture.announce_schema(&schema, batch);
+    }
+    let mut count = merge(&rows, &mut chunk.held, batch);
+    let version = copy.schema.version;
+    for (_, held) in chunk.held.drain() {
+        count += put_held(chunk.table, &held, Operation::Read, batch);
+    }
+    for change in chunk.changes.drain(..) {
+        if change.place > rows.high_mark {
+            count += put_change(chunk.table, version, &change, batch);
+        }
+    }
+    copy.rows += count;
+    copy.failures = 0;
+    copy.not_before = None;
+    shared.trouble.clear();
+    if let Some(index) = copy.of_chunk(id) {
+        copy.done(index);
+    }
+    batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
+    commit(capture, batch, count);
+}
+
+/// Copies the rows that were read, each replaced by its held image or dropped where it was deleted.
+fn merge(rows: &ChunkRows, held: &mut HashMap<Key, Held>, batch: &mut Batch) -> u64 {
+    let mut count = 0;
+    let mut start = 0;
+    let mut image = Vec::new();
+    let mut ends = rows.key_ends.iter();
+    for entry in rows.batch.entries() {
+        let Entry::Record(record) = entry else {
+            continue;
+        };
+        let end = ends.next().copied().unwrap_or(start);
+        let key = &rows.keys[start..end];
+        start = end;
+        if !held.is_empty()
+            && let Some(change) = held.remove(key)
+        {
+            count += put_held(record.table, &change, Operation::Read, batch);
+            continue;
+        }
+        let Ok(body) = RowBody::read(rows.batch.bytes(record.body)) else {
+            continue;
+        };
+        let Some(after) = body.after else { continue };
+        image.clear();
+        put_u64(&mut image, after.column_count() as u64);
+        image.extend_from_slice(after.cell_bytes());
+        let mut row = batch.row(record.table, record.schema, body.meta);
+        row.copy_after(&image);
+        row.finish(Operation::Read, 0, record.key_token);
+        count += 1;
+    }
+    count
+}
+
+fn put_held(table: TableId, held: &Held, operation: Operation, batch: &mut Batch) -> u64 {
+    let Some(image) = &held.image else { return 0 };
+    let mut row = batch.row(table, held.version, held.meta);
+    row.copy_after(image);
+    row.finish(operation, 0, held.token);
+    1
+}
+
+fn put_change(
+    table: TableId,
+    version: SchemaVersion,
+    change: &HeldChange,
+    batch: &mut Batch,
+) -> u64 {
+    let mut row = batch.row(table, version, change.held.meta);
+    if let Some(before) = &change.before {
+        row.copy_before(before);
+    }
+    if let Some(after) = &change.after {
+        row.copy_after(after);
+    }
+    row.finish(change.operation, change.flags, change.held.token);
+    u64::from(change.flags != change::batch::FLAG_PAIR_FIRST)
+}
+
+/// The reader's side: judges rows of tables under snapshot.
+struct GateHandle(Arc<Mutex<Shared>>);
+
+/// One record of the log, as the gate looks at it.
+struct Seen<'a> {
+    body: RowBody<'a>,
+    key: Key,
+}
+
+impl Gate for GateHandle {
+    fn holds(&self, table: TableId) -> bool {
+        lock(&self.0)
+            .tables
+            .get(&table)
+            .is_some_and(|copy| !copy.is_done())
+    }
+
+    fn rows(&mut self, rows: &Batch, verdicts: &mut Vec<bool>) -> Result<(), SourceError> {
+        let mut shared = lock(&self.0);
+        let Some(table) = rows.entries().iter().find_map(|entry| match entry {
+            Entry::Record(record) => Some(record.table),
+            _ => None,
+        }) else {
+            return Ok(());
+        };
+        let seen = seen_rows(&shared, rows, table);
+        let places = places(&mut shared, table, &seen)?;
+        let mut next = seen.into_iter().zip(places);
+        for entry in rows.entries() {
+            let Entry::Record(record) = entry else {
+                verdicts.push(true);
+                continue;
+            };
+            let Some((seen, place)) = next.next() else {
+                verdicts.push(true);
+                continue;
+            };
+            let state = shared
+                .tables
+                .get(&table)
+                .and_then(|copy| copy.ranges.get(place))
+                .map_or(RangeState::Done, |range| range.state);
+            verdicts.push(state == RangeState::Done);
+            if let RangeState::InFlight(chunk) = state {
+                hold(&mut shared, chunk, record, seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn ddl(&mut self, table: Option<TableId>) {
+        discard(&mut lock(&self.0), table);
+    }
+
+    fn rollback(&mut self) {
+        discard(&mut lock(&self.0), None);
+    }
+}
+
+fn discard(shared: &mut Shared, table: Option<TableId>) {
+    for chunk in shared.chunks.values_mut() {
+        if table.is_none_or(|table| table == chunk.table) {
+            chunk.is_discarded = true;
+            chunk.held.clear();
+            chunk.changes.clear();
+        }
+    }
+}
+
+fn seen_rows<'a>(shared: &Shared, rows: &'a Batch, table: TableId) -> Vec<Seen<'a>> {
+    let schema = shared
+        .tables
+        .get(&table)
+        .map(|copy| Arc::clone(&copy.schema));
+    let columns = schema
+        .as_ref()
+        .map(|schema| schema.key())
+        .unwrap_or_default();
+    let mut seen = Vec::new();
+    for entry in rows.entries() {
+        let Entry::Record(record) = entry else {
+            continue;
+        };
+        let Ok(body) = RowBody::read(rows.bytes(record.body)) else {
+            continue;
+        };
+        let mut key = Key::new();
+        if let Some(image) = body.after.or(body.before) {
+            for index in columns {
+                change::value::put_cell(&mut key, image.cell(*index as usize));
+            }
+        }
+        seen.push(Seen { body, key });
+    }
+    seen
+}
+
+/// The range of each row.
+///
+/// Errors: `Unavailable` when the server cannot be asked; the transaction then comes again.
+fn places(
+    shared: &mut Shared,
+    table: TableId,
+    seen: &[Seen<'_>],
+) -> Result<Vec<usize>, SourceError> {
+    let Some(copy) = shared.tables.get(&table) else {
+        return Ok(vec![usize::MAX; seen.len()]);
+    };
+    if copy.order != Order::Servers || copy.ranges.len() == 1 {
+        return Ok(seen.iter().map(|one| copy.find(&one.key)).collect());
+    }
+    let mut places = Vec::with_capacity(seen.len());
+    let highs = copy.highs();
+    for part in seen.chunks(KEYS_PER_QUESTION) {
+        let keys: Vec<Key> = part.iter().map(|one| one.key.clone()).collect();
+        let Some(question) = key::place_question(&copy.schema, &keys, &highs) else {
+            return Err(SourceError::new(
+                ErrorKind::Internal,
+                "compare keys",
+                "a key cannot be written as SQL",
+            )
+            .at(name_of(&copy.schema)));
+        };
+        let answer = shared
+            .asker
+            .ask(&question)
+            .map_err(|failure| failure.into_source("compare keys", &name_of(&copy.schema)))?;
+        places.extend(answer);
+    }
+    Ok(places)
+}
+
+impl Asker {
+    fn ask(&mut self, question: &str) -> Result<Vec<usize>, WireFailure> {
+        for is_last in [false, true] {
+            let answer = match &mut self.connection {
+                Some(connection) => connection.rows(question),
+                None => {
+                    self.connection = Some(worker::session(&self.endpoint, &self.tls)?);
+                    continue;
+                }
+            };
+            match answer {
+                Ok(rows) => return Ok(numbers(rows)),
+                Err(failure) if is_last || !failure.is_passing() => return Err(failure),
+                Err(_) => self.connection = Some(worker::session(&self.endpoint, &self.tls)?),
+            }
+        }
+        match &mut self.connection {
+            Some(connection) => connection.rows(question).map(numbers),
+            None => Err(WireFailure::Protocol("no connection")),
+        }
+    }
+}
+
+fn numbers(rows: Vec<crate::wire::Row>) -> Vec<usize> {
+    let cells = rows.into_iter().flatten();
+    cells
+        .map(|cell| {
+            let text = cell.and_then(|bytes| String::from_utf8(bytes).ok());
+            text.and_then(|text| text.parse().ok())
+                .unwrap_or(usize::MAX)
+        })
+        .collect()
+}
+
+fn image_bytes(image: &change::Image<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(image.cell_bytes().len() + 2);
+    put_u64(&mut bytes, image.column_count() as u64);
+    bytes.extend_from_slice(image.cell_bytes());
+    bytes
+}
+
+fn hold(shared: &mut Shared, id: ChunkId, record: &change::batch::RecordEntry, seen: Seen<'_>) {
+    let (file, bytes_max) = (shared.file, shared.bytes_max);
+    let is_ordered = shared
+        .tables
+        .get(&record.table)
+        .is_some_and(|copy| copy.order != Order::None);
+    let Some(chunk) = shared.chunks.get_mut(&id) else {
+        return;
+    };
+    if chunk.is_discarded {
+        return;
+    }
+    let body = seen.body;
+    let before = body.before.as_ref().map(image_bytes);
+    let after = body.after.as_ref().map(image_bytes);
+    let size = before.as_ref().map_or(0, Vec::len) + after.as_ref().map_or(0, Vec::len);
+    chunk.held_bytes += size + seen.key.len() + 128;
+    let held = Held {
+        image: if is_ordered { after.clone() } else { None },
+        version: record.schema,
+        meta: body.meta,
+        token: record.key_token,
+    };
+    if is_ordered {
+        chunk.held.insert(seen.key, held);
+    } else {
+        chunk.changes.push(HeldChange {
+            place: (file, body.meta.end_offset),
+            operation: record.operation,
+            flags: record.flags,
+            before,
+            after,
+            held,
+        });
+    }
+    if chunk.held_bytes > bytes_max {
+        chunk.is_discarded = true;
+        chunk.is_too_large = true;
+        chunk.held.clear();
+        chunk.changes.clear();
+    }
+}
