@@ -5,6 +5,7 @@
 //! Source: MySQL source, strings/ctype-*.cc; MariaDB's collations from 576 on are listed by their
 //! ranges.
 
+use super::charset_tables as tables;
 use encoding_rs::Encoding;
 
 /// How the bytes of a text column are to be read.
@@ -26,8 +27,12 @@ pub enum Charset {
     Utf32,
     /// A single-byte charset: the upper half's characters (0 for none).
     Table(&'static [u16; 128]),
-    /// A charset that encoding_rs decodes.
+    /// swe7: seven bits, the lower half's characters.
+    Swe7,
+    /// A charset that encoding_rs decodes as the servers do.
     Known(&'static Encoding),
+    /// A multi-byte charset that encoding_rs decodes but for these codes.
+    Multi(&'static Encoding, &'static [(u32, u16)]),
     /// No text at all: collation `binary`.
     Binary,
     /// A charset that is not decoded here.
@@ -51,29 +56,38 @@ impl Charset {
             "utf16" => Charset::Utf16,
             "utf16le" => Charset::Utf16Le,
             "utf32" => Charset::Utf32,
-            "gbk" => Charset::Known(encoding_rs::GBK),
-            "gb2312" => Charset::Known(encoding_rs::GBK),
+            "swe7" => Charset::Swe7,
+            "gbk" => Charset::Multi(encoding_rs::GBK, &[]),
+            "gb2312" => Charset::Multi(encoding_rs::GBK, tables::GB2312),
             "gb18030" => Charset::Known(encoding_rs::GB18030),
-            "big5" => Charset::Known(encoding_rs::BIG5),
-            "sjis" | "cp932" => Charset::Known(encoding_rs::SHIFT_JIS),
-            "ujis" | "eucjpms" => Charset::Known(encoding_rs::EUC_JP),
-            "euckr" => Charset::Known(encoding_rs::EUC_KR),
-            "koi8r" => Charset::Known(encoding_rs::KOI8_R),
-            "koi8u" => Charset::Known(encoding_rs::KOI8_U),
-            "latin2" => Charset::Known(encoding_rs::ISO_8859_2),
-            "latin5" => Charset::Table(&super::charset_tables::LATIN5),
-            "latin7" => Charset::Known(encoding_rs::ISO_8859_13),
-            "greek" => Charset::Known(encoding_rs::ISO_8859_7),
-            "hebrew" => Charset::Known(encoding_rs::ISO_8859_8),
-            "cp1250" => Charset::Known(encoding_rs::WINDOWS_1250),
-            "cp1251" => Charset::Known(encoding_rs::WINDOWS_1251),
-            "cp1256" => Charset::Known(encoding_rs::WINDOWS_1256),
-            "cp1257" => Charset::Known(encoding_rs::WINDOWS_1257),
-            "cp866" => Charset::Known(encoding_rs::IBM866),
-            "tis620" => Charset::Known(encoding_rs::WINDOWS_874),
-            "macroman" => Charset::Known(encoding_rs::MACINTOSH),
-            "cp850" => Charset::Table(&super::charset_tables::CP850),
-            "cp852" => Charset::Table(&super::charset_tables::CP852),
+            "big5" => Charset::Multi(encoding_rs::BIG5, tables::BIG5),
+            "sjis" => Charset::Multi(encoding_rs::SHIFT_JIS, tables::SJIS),
+            "cp932" => Charset::Multi(encoding_rs::SHIFT_JIS, &[]),
+            "ujis" => Charset::Multi(encoding_rs::EUC_JP, tables::UJIS),
+            "eucjpms" => Charset::Multi(encoding_rs::EUC_JP, tables::EUCJPMS),
+            "euckr" => Charset::Multi(encoding_rs::EUC_KR, &[]),
+            "armscii8" => Charset::Table(&tables::ARMSCII8),
+            "cp1250" => Charset::Table(&tables::CP1250),
+            "cp1251" => Charset::Table(&tables::CP1251),
+            "cp1256" => Charset::Table(&tables::CP1256),
+            "cp1257" => Charset::Table(&tables::CP1257),
+            "cp850" => Charset::Table(&tables::CP850),
+            "cp852" => Charset::Table(&tables::CP852),
+            "cp866" => Charset::Table(&tables::CP866),
+            "dec8" => Charset::Table(&tables::DEC8),
+            "geostd8" => Charset::Table(&tables::GEOSTD8),
+            "greek" => Charset::Table(&tables::GREEK),
+            "hebrew" => Charset::Table(&tables::HEBREW),
+            "hp8" => Charset::Table(&tables::HP8),
+            "keybcs2" => Charset::Table(&tables::KEYBCS2),
+            "koi8r" => Charset::Table(&tables::KOI8R),
+            "koi8u" => Charset::Table(&tables::KOI8U),
+            "latin2" => Charset::Table(&tables::LATIN2),
+            "latin5" => Charset::Table(&tables::LATIN5),
+            "latin7" => Charset::Table(&tables::LATIN7),
+            "macce" => Charset::Table(&tables::MACCE),
+            "macroman" => Charset::Table(&tables::MACROMAN),
+            "tis620" => Charset::Table(&tables::TIS620),
             _ => Charset::Unknown,
         }
     }
@@ -107,6 +121,18 @@ impl Charset {
                     None => false,
                 }
             }
+            Charset::Multi(encoding, differences) => {
+                decode_multi(encoding, differences, bytes, out)
+            }
+            Charset::Swe7 => bytes.iter().all(|byte| {
+                let code = tables::SWE7
+                    .get(usize::from(*byte))
+                    .map(|code| u32::from(*code));
+                let c = code
+                    .filter(|code| *code != 0 || *byte == 0)
+                    .and_then(char::from_u32);
+                c.inspect(|c| out.push(*c)).is_some()
+            }),
             Charset::Binary | Charset::Unknown => false,
         };
         if !valid {
@@ -153,6 +179,63 @@ fn decode_table(table: &[u16; 128], bytes: &[u8], out: &mut String) -> bool {
         }
     }
     true
+}
+
+/// Character after character; plain ASCII in runs.
+fn decode_multi(
+    encoding: &'static Encoding,
+    differences: &[(u32, u16)],
+    mut bytes: &[u8],
+    out: &mut String,
+) -> bool {
+    let is_japanese = encoding == encoding_rs::EUC_JP;
+    while let Some(first) = bytes.first() {
+        let ascii = bytes.iter().take_while(|byte| byte.is_ascii()).count();
+        if ascii > 0 {
+            out.push_str(std::str::from_utf8(&bytes[..ascii]).expect("ASCII is UTF-8"));
+            bytes = &bytes[ascii..];
+            continue;
+        }
+        let is_half_width = encoding == encoding_rs::SHIFT_JIS && (0xa1..=0xdf).contains(first);
+        let count = match first {
+            0x8f if is_japanese => 3,
+            _ if is_half_width => 1,
+            _ => 2,
+        };
+        let Some((one, rest)) = bytes.split_at_checked(count) else {
+            return false;
+        };
+        let code = one
+            .iter()
+            .fold(0u32, |code, byte| code << 8 | u32::from(*byte));
+        let found = differences.binary_search_by_key(&code, |pair| pair.0);
+        let own = match found {
+            Ok(index) => Some(u32::from(differences[index].1)),
+            Err(_) if is_japanese => private_use(code),
+            Err(_) => None,
+        };
+        match own.and_then(char::from_u32) {
+            Some(c) => out.push(c),
+            None => match encoding.decode_without_bom_handling_and_without_replacement(one) {
+                Some(text) => out.push_str(&text),
+                None => return false,
+            },
+        }
+        bytes = rest;
+    }
+    true
+}
+
+/// The user-defined rows of the EUC charsets: 940 characters in two bytes, 940 behind 0x8f.
+fn private_use(code: u32) -> Option<u32> {
+    let base = match code >> 16 {
+        0 => 0xe000,
+        0x8f => 0xe3ac,
+        _ => return None,
+    };
+    let (row, cell) = (code >> 8 & 0xff, code & 0xff);
+    let is_inside = (0xf5..=0xfe).contains(&row) && (0xa1..=0xfe).contains(&cell);
+    is_inside.then(|| base + (row - 0xf5) * 94 + cell - 0xa1)
 }
 
 fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, out: &mut String) -> bool {
@@ -278,6 +361,7 @@ mod tests {
         assert_eq!(decode("ascii", "é".as_bytes()), None);
         assert_eq!(decode("ucs2", b"\0"), None);
         assert_eq!(decode("utf32", b"\0\x11\0\0"), None);
-        assert_eq!(decode("swe7", b"a"), None);
+        assert_eq!(decode("gbk", b"\xff\xff"), None);
+        assert_eq!(decode("cp1257", b"\x81"), None);
     }
 }

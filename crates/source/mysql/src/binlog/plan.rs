@@ -61,10 +61,11 @@ pub fn column_kinds(
     schema: &TableSchema,
     mariadb: bool,
 ) -> Result<Vec<CellKind>, String> {
-    if map.columns.len() != schema.columns.len() {
+    let shown = shown_count(map);
+    if shown != schema.columns.len() {
         return Err(format!(
             "the log has {} columns, the schema {}",
-            map.columns.len(),
+            shown,
             schema.columns.len()
         ));
     }
@@ -76,6 +77,11 @@ pub fn column_kinds(
                 column.kind,
                 ColumnType::Uuid | ColumnType::Inet4 | ColumnType::Inet6
             )
+    });
+    let hidden = map.columns[shown..].iter().map(|wire| {
+        describe_column(wire)
+            .and_then(|column| column_kind(wire, &column, wire.collation))
+            .ok_or_else(|| format!("a hidden column is of wire type {}", wire.wire))
     });
     map.columns
         .iter()
@@ -96,7 +102,21 @@ pub fn column_kinds(
                 )
             })
         })
+        .chain(hidden)
         .collect()
+}
+
+/// Columns that the table shows: MySQL 8.0.13 to 8.0.17 also logs the hidden columns of indexes on
+/// expressions, behind all others.
+fn shown_count(map: &TableMap) -> usize {
+    let is_hidden = |column: &&MapColumn| {
+        column.name.as_deref().is_some_and(|name| {
+            let is_hash =
+                name.len() == 32 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            name.is_empty() || name.starts_with("!hidden!") || is_hash
+        })
+    };
+    map.columns.len() - map.columns.iter().rev().take_while(is_hidden).count()
 }
 
 fn charset_of(column: &Column, collation: Option<u32>) -> Charset {
@@ -236,8 +256,7 @@ pub fn schema_of_map(map: &TableMap) -> Option<TableSchema> {
     if !map.is_full() {
         return None;
     }
-    let columns = map
-        .columns
+    let columns = map.columns[..shown_count(map)]
         .iter()
         .map(describe_column)
         .collect::<Option<Vec<_>>>()?;

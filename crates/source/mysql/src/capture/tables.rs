@@ -245,10 +245,16 @@ pub fn compile(
         emitted_count: emitted.columns.len(),
         key_count: key.len(),
         json_count,
-        plain: treatments.iter().all(|one| *one == Treatment::Keep),
+        plain: kinds.len() == treatments.len()
+            && treatments.iter().all(|one| *one == Treatment::Keep),
         columns: kinds
             .into_iter()
-            .zip(treatments)
+            // Columns behind those of the schema are hidden ones.
+            .zip(
+                treatments
+                    .into_iter()
+                    .chain(std::iter::repeat(Treatment::Exclude)),
+            )
             .enumerate()
             .map(|(index, (kind, treatment))| ColumnPlan {
                 kind,

@@ -5,7 +5,7 @@ use super::error::WireFailure;
 use super::handshake::{self, server_error};
 use super::transport::Transport;
 use crate::binlog::bytes::Bytes;
-use crate::config::{Endpoint, TlsConfig};
+use crate::config::{Endpoint, TlsConfig, TlsMode};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -45,7 +45,24 @@ enum Reply {
 
 impl Connection {
     /// Connects and logs in.
+    ///
+    /// Promises: `preferred` goes on in clear where TLS cannot be agreed on, as the servers' own
+    /// clients do; every other mode fails then.
     pub fn open(endpoint: &Endpoint, tls: &TlsConfig) -> Result<Self, WireFailure> {
+        match Self::open_once(endpoint, tls) {
+            Err(WireFailure::Tls(detail)) if tls.mode == TlsMode::Preferred => {
+                tracing::debug!(detail, "no TLS with this server, going on in clear");
+                let clear = TlsConfig {
+                    mode: TlsMode::Disabled,
+                    ..tls.clone()
+                };
+                Self::open_once(endpoint, &clear)
+            }
+            other => other,
+        }
+    }
+
+    fn open_once(endpoint: &Endpoint, tls: &TlsConfig) -> Result<Self, WireFailure> {
         let socket = connect(endpoint)?;
         socket.set_nodelay(true)?;
         let mut transport = Transport::new(socket);

@@ -57,7 +57,12 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(sql.as_bytes())
+            .unwrap();
         let out = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
@@ -93,13 +98,19 @@ pub fn config(url: &str, tables: &[&str]) -> MysqlConfig {
 
 /// The sections of an SQL file that are for this server.
 pub fn sections(file: &str, flavour: &str) -> String {
-    let family = if flavour.starts_with("mysql") { "mysql" } else { "mariadb" };
+    let family = if flavour.starts_with("mysql") {
+        "mysql"
+    } else {
+        "mariadb"
+    };
     let mut on = true;
     let mut out = String::new();
     for line in std::fs::read_to_string(testkit(file)).unwrap().lines() {
         if let Some(words) = line.strip_prefix("-- [").and_then(|l| l.strip_suffix(']')) {
             let words: Vec<&str> = words.split(' ').collect();
-            on = ["all", family, flavour].iter().any(|word| words.contains(word));
+            on = ["all", family, flavour]
+                .iter()
+                .any(|word| words.contains(word));
         } else if on {
             out.push_str(line);
             out.push('\n');
@@ -136,13 +147,16 @@ impl World {
     pub fn apply(&mut self, batch: &Batch) {
         for entry in batch.entries() {
             match entry {
-                Entry::Begin { .. } => assert!(self.pending.is_empty(), "Begin inside a transaction"),
+                Entry::Begin { .. } => {
+                    assert!(self.pending.is_empty(), "Begin inside a transaction")
+                }
                 Entry::Control { key, value } => {
                     let key = batch.bytes(*key).to_vec();
                     let value = value.map(|value| batch.bytes(value).to_vec());
                     if key.starts_with(b"schema/") {
                         let schema = TableSchema::decode(value.as_ref().unwrap()).unwrap();
-                        self.schemas.insert((schema.table.0, schema.version.0), schema);
+                        self.schemas
+                            .insert((schema.table.0, schema.version.0), schema);
                     }
                     self.pending.push(Step::Control(key, value));
                 }
@@ -230,7 +244,8 @@ impl World {
                         }
                     };
                     if fault && self.faults.len() < 20 {
-                        self.faults.push(format!("{operation:?} of {name} {token:016x} does not fit"));
+                        self.faults
+                            .push(format!("{operation:?} of {name} {token:016x} does not fit"));
                     }
                 }
             }
@@ -242,6 +257,11 @@ impl World {
             position: self.position.clone(),
             control: self.control.clone().into_iter().collect(),
         }
+    }
+
+    /// A crash: what has no commit yet is not in the journal.
+    pub fn drop_pending(&mut self) {
+        self.pending.clear();
     }
 
     pub fn row_count(&self) -> usize {
@@ -311,7 +331,10 @@ pub fn compare(ours: &World, theirs: &World) -> Vec<String> {
             match b.get(token) {
                 None => differences.push(format!("{name} {token:016x}: only ours")),
                 Some(other) if other != cells => {
-                    differences.push(format!("{name}: {}", first_difference(cells, other, schema)));
+                    differences.push(format!(
+                        "{name}: {}",
+                        first_difference(cells, other, schema)
+                    ));
                 }
                 _ => {}
             }
