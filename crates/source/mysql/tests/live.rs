@@ -4,9 +4,9 @@ mod support;
 
 use change::Source;
 use source_mysql::config::SnapshotMode;
-use source_mysql::config::{Endpoint, TlsConfig};
+use source_mysql::config::{Endpoint, TlsConfig, TlsMode};
 use source_mysql::wire::Connection;
-use source_mysql::{MysqlSource, Resume};
+use source_mysql::{MysqlConfig, MysqlSource, Resume};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{Server, World, compare, run, run_to_head, sections};
@@ -266,4 +266,234 @@ fn mysql80_copy_under_writers() {
 #[ignore = "starts a server"]
 fn mariadb10_copy_under_writers() {
     copy_under_writers("mariadb10", 21210, &[]);
+}
+
+fn never(server: &Server, tables: &[&str]) -> MysqlConfig {
+    MysqlConfig {
+        snapshot: SnapshotMode::Never,
+        ..server.config(tables)
+    }
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn a_killed_server_is_waited_for_and_nothing_is_lost() {
+    for (flavour, port) in [("mysql97", 21397), ("mariadb10", 21310)] {
+        let options = ["--innodb-flush-log-at-trx-commit=2"];
+        let server = Server::start(flavour, port, &options);
+        server.sql("CREATE DATABASE k; CREATE TABLE k.t (id INT PRIMARY KEY, v INT)");
+        let mut source = MysqlSource::open(never(&server, &["k.*"]), Resume::default()).unwrap();
+        let mut world = World::default();
+        for round in 0..3 {
+            let rows: Vec<String> = (0..300)
+                .map(|i| format!("INSERT INTO k.t VALUES ({}, 1);", round * 300 + i))
+                .collect();
+            server.sql(&rows.concat());
+            run(
+                &mut source,
+                &mut world,
+                Duration::from_millis(300),
+                |_, _| false,
+            );
+            server.script(&["kill"], &[]);
+            run(
+                &mut source,
+                &mut world,
+                Duration::from_millis(300),
+                |_, _| false,
+            );
+            assert_eq!(source.status().phase, "retrying");
+            server.script(&["restart"], &options);
+        }
+        let arrived = run(&mut source, &mut world, LIMIT, |_, world| {
+            world.row_count() == 900
+        });
+        assert!(
+            arrived,
+            "{flavour}: {} rows, {:?}",
+            world.row_count(),
+            source.status()
+        );
+        assert_eq!(world.faults, Vec::<String>::new());
+        let idle = run(&mut source, &mut world, LIMIT, |source, _| {
+            source.status().lag_bytes == Some(0)
+        });
+        assert!(idle, "{:?}", source.status());
+        assert_eq!(source.status().lag_seconds, Some(0.0));
+    }
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn prepared_transactions_outlive_a_restart() {
+    for (flavour, port) in [("mysql97", 21497), ("mariadb10", 21410)] {
+        let server = Server::start(flavour, port, &[]);
+        server.sql("CREATE DATABASE x; CREATE TABLE x.t (id INT PRIMARY KEY, v LONGTEXT)");
+        let config = never(&server, &["x.*"]);
+        let mut world = World::default();
+        let mut source = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+        server.sql("XA START 'a'; INSERT INTO x.t VALUES (1, 'one'), (2, REPEAT('x', 3000000)); XA END 'a'; XA PREPARE 'a';");
+        server.sql("INSERT INTO x.t VALUES (3, 'three')");
+        run_to_head(&mut source, &mut world, &server, LIMIT);
+        assert_eq!(world.row_count(), 1, "{flavour}");
+        drop(source);
+        let mut source = MysqlSource::open(config, world.resume()).unwrap();
+        server.sql("XA COMMIT 'a'");
+        run_to_head(&mut source, &mut world, &server, LIMIT);
+        assert_eq!(world.row_count(), 3, "{flavour}");
+        assert!(
+            !world
+                .control
+                .keys()
+                .any(|key| key.starts_with(b"source/xa/"))
+        );
+    }
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn events_of_many_packets_and_wrong_positions() {
+    let server = Server::start("mysql97", 21597, &[]);
+    server.sql("CREATE DATABASE b; CREATE TABLE b.t (id INT PRIMARY KEY, v LONGBLOB)");
+    let config = never(&server, &["b.*"]);
+    let mut world = World::default();
+    let mut source = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+    server.sql("INSERT INTO b.t VALUES (1, REPEAT('x', 40000000)), (2, REPEAT('y', 16777190))");
+    run_to_head(&mut source, &mut world, &server, LIMIT);
+    let sizes: Vec<usize> = world.rows["b.t"].values().map(Vec::len).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 40_000_000 + 16_777_190 + 2 * 7);
+    drop(source);
+    // The log is purged: the answer says what is gone.
+    let stale = world.resume();
+    server.sql("FLUSH BINARY LOGS; INSERT INTO b.t VALUES (3, 'z'); FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000004';");
+    let files = server.sql("SHOW BINARY LOGS");
+    let newest = files
+        .lines()
+        .last()
+        .unwrap()
+        .split('\t')
+        .next()
+        .unwrap()
+        .to_owned();
+    server.sql(&format!("PURGE BINARY LOGS TO '{newest}'"));
+    let mut source = MysqlSource::open(config.clone(), stale.clone()).unwrap();
+    let mut batch = change::Batch::default();
+    let error = source.poll(&mut batch, Duration::from_secs(5)).unwrap_err();
+    assert_eq!(error.kind, change::contract::ErrorKind::Lost, "{error}");
+    assert!(error.to_string().contains("purged transactions"), "{error}");
+    // Another server with another history behind the name.
+    let other = Server::start("mysql97", 21598, &[]);
+    let error = MysqlSource::open(never(&other, &["b.*"]), stale).unwrap_err();
+    assert!(error.to_string().contains("never executed"), "{error}");
+    // Two clients under one number.
+    let mut config = config;
+    config.server_id = Some(77);
+    let mut first = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+    let mut second = MysqlSource::open(config, Resume::default()).unwrap();
+    first.poll(&mut batch, Duration::from_millis(300)).unwrap();
+    second.poll(&mut batch, Duration::from_millis(300)).unwrap();
+    let mut clash = None;
+    for _ in 0..20 {
+        batch.clear();
+        if let Err(error) = first.poll(&mut batch, Duration::from_millis(200)) {
+            clash = Some(error);
+            break;
+        }
+    }
+    assert_eq!(
+        clash.map(|e| e.kind),
+        Some(change::contract::ErrorKind::Fenced)
+    );
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn logins_and_encryption() {
+    let connect = |server: &Server, user: &str, mode: TlsMode, ca: Option<&str>| {
+        let endpoint = Endpoint::parse(
+            &format!("mysql://{user}:s3cr%C3%A9t@127.0.0.1:{}", server.port)
+                .as_str()
+                .into(),
+        )
+        .unwrap();
+        let tls = TlsConfig {
+            mode,
+            ca: ca.map(|ca| server.dir.join(ca)),
+            ..TlsConfig::default()
+        };
+        let mut connection = Connection::open(&endpoint, &tls).map_err(|e| e.to_string())?;
+        connection
+            .text("SELECT CURRENT_USER()")
+            .map_err(|e| e.to_string())
+    };
+    for (flavour, port, plugins) in [
+        (
+            "mysql97",
+            21697,
+            &["caching_sha2_password", "sha256_password"][..],
+        ),
+        (
+            "mysql80",
+            21680,
+            &[
+                "caching_sha2_password",
+                "sha256_password",
+                "mysql_native_password",
+            ][..],
+        ),
+        (
+            "mariadb10",
+            21610,
+            &["mysql_native_password", "ed25519"][..],
+        ),
+        (
+            "mariadb11",
+            21611,
+            &["mysql_native_password", "ed25519", "parsec"][..],
+        ),
+    ] {
+        let server = Server::start(flavour, port, &[]);
+        server.sql("INSTALL SONAME 'auth_ed25519'; INSTALL SONAME 'auth_parsec';");
+        for plugin in plugins {
+            let create = if flavour.starts_with("mariadb") {
+                format!(
+                    "SET NAMES utf8mb4; CREATE USER u_{plugin}@'%' IDENTIFIED VIA {plugin} USING PASSWORD('s3crét')"
+                )
+            } else {
+                format!(
+                    "SET NAMES utf8mb4; CREATE USER u_{plugin}@'%' IDENTIFIED WITH {plugin} BY 's3crét'"
+                )
+            };
+            server.sql(&create);
+            let count = server.sql(&format!(
+                "SELECT COUNT(*) FROM mysql.user WHERE user = 'u_{plugin}'"
+            ));
+            if count.trim() == "0" {
+                println!("{flavour} has no {plugin}");
+                continue;
+            }
+            let user = format!("u_{plugin}");
+            for mode in [TlsMode::Disabled, TlsMode::Preferred, TlsMode::Disabled] {
+                let answer = connect(&server, &user, mode, None);
+                println!("{flavour} {plugin} {mode:?}: {answer:?}");
+                assert!(answer.is_ok());
+            }
+        }
+        if flavour == "mysql97" || flavour == "mariadb10" {
+            let user = format!("u_{}", plugins[0]);
+            for (mode, ca, good) in [
+                (TlsMode::Required, None, true),
+                (TlsMode::VerifyCa, Some("tls/ca.pem"), true),
+                (TlsMode::VerifyFull, Some("tls/ca.pem"), true),
+                (TlsMode::VerifyCa, Some("tls/client-cert.pem"), false),
+                (TlsMode::VerifyFull, None, false),
+            ] {
+                let answer = connect(&server, &user, mode, ca);
+                println!("{flavour} {mode:?} {ca:?}: {answer:?}");
+                assert_eq!(answer.is_ok(), good);
+            }
+        }
+        let items = source_mysql::check(&server.config(&["shpo.*", "mysql.user"]));
+        items.iter().for_each(|item| println!("  {item:?}"));
+    }
 }

@@ -325,6 +325,9 @@ fn is_known(line: &str, log: &str) -> bool {
         || starts("versioned")
         // Left out of the lean logs.
         || (log != "types.binlog" && (starts("lobs 5") || starts("json_values 99")))
+        // MySQL 8.0.13 to 8.0.17 logs hidden columns; without names they cannot be told from a DDL that
+        // was missed, so the table is set aside.
+        || (log == "minimal.binlog" && starts("functional_index"))
         // Diffs on images without the document before cannot be applied.
         || (log.starts_with("partial_json") && !line.contains("no row"))
 }
@@ -349,12 +352,12 @@ fn check(flavour: &str, log: &str, readings: &str) {
     );
     assert!(good > 0);
     let is_partial = log.starts_with("partial_json");
-    let unexpected = world
-        .opaque
-        .iter()
-        .find(|reason| !(is_partial && reason.contains("binlog_row_image is not FULL")));
+    let unexpected = world.opaque.iter().find(|reason| {
+        !(is_partial && reason.contains("binlog_row_image is not FULL")
+            || log == "gtids.binlog" && reason.contains("ROLLBACK TO a savepoint"))
+    });
     assert_eq!(unexpected, None);
-    assert_eq!(is_partial, !world.opaque.is_empty());
+    assert!(!is_partial || !world.opaque.is_empty());
 }
 
 macro_rules! golden {

@@ -179,6 +179,9 @@ impl Resolver<'_> {
             return Ok(aside(known, reason.clone()));
         }
         let map = table_map::read(body, self.mariadb)?;
+        if self.mariadb && known.is_none() && is_sequence(&map) {
+            return Ok(Route::Skip);
+        }
         Ok(match self.schema_for(&map, known.clone()) {
             Err(reason) => aside(known, reason),
             Ok((schema, kinds)) => match compile(self.rules, &schema, kinds) {
@@ -218,6 +221,20 @@ impl Resolver<'_> {
         }
         Err(format!("the log and the schema history differ: {reason}"))
     }
+}
+
+/// Whether this is one of MariaDB's sequences, which travel as one-row tables.
+fn is_sequence(map: &TableMap) -> bool {
+    use table_map::wire::{LONGLONG, TINY};
+    let types = [
+        LONGLONG, LONGLONG, LONGLONG, LONGLONG, LONGLONG, LONGLONG, TINY, LONGLONG,
+    ];
+    let first = map
+        .columns
+        .first()
+        .and_then(|column| column.name.as_deref());
+    map.columns.iter().map(|column| column.wire).eq(types)
+        && first.is_none_or(|name| name == "next_not_cached_value")
 }
 
 /// Compiles a plan.
