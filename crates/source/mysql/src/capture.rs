@@ -27,7 +27,7 @@ use selection::Selection;
 use source_mysql_ddl::{Catalog, CatalogOptions};
 use std::collections::HashMap;
 use tables::{Oracle, Resolver, Route, Tables};
-use transaction::Tx;
+use transaction::{Occurrence, Tx};
 
 /// What a capture needs to know beforehand.
 #[derive(Debug, Clone)]
@@ -459,6 +459,11 @@ impl Capture {
         let id = crate::binlog::table_map::table_id(body)?;
         let group = self.tx.groups;
         self.tx.groups = group.wrapping_add(1);
+        let at = Occurrence {
+            header,
+            event,
+            group,
+        };
         let Some(slot) = self.tables.slot(id) else {
             // A dummy rows event of table number 2^24-1 ends a statement whose rows are elsewhere.
             if id == 0xff_ffff {
@@ -475,7 +480,7 @@ impl Capture {
             }
             Route::Opaque(aside) => {
                 let aside = std::sync::Arc::clone(aside);
-                self.set_aside(header, &aside, event, group, batch);
+                self.set_aside(&at, &aside, batch);
                 return Ok(());
             }
             Route::Decode(plan) => std::sync::Arc::clone(plan),
@@ -496,14 +501,14 @@ impl Capture {
             time_s: header.time_s,
         };
         let mark = batch.mark();
-        match self.decode_rows(body, of, &plan, meta, batch) {
+        match self.decode_rows((body, of), &plan, meta, batch) {
             Ok(count) => {
                 self.tx.rows += count;
                 Ok(())
             }
             Err(Failure::Decode(error)) => {
                 batch.rewind(mark);
-                self.park_event(header, &plan, event, (error, group), batch);
+                self.park_event(&at, &plan, &error, batch);
                 Ok(())
             }
             Err(other) => Err(other),
@@ -512,8 +517,7 @@ impl Capture {
 
     fn decode_rows(
         &mut self,
-        body: &[u8],
-        of: RowsType,
+        (body, of): (&[u8], RowsType),
         plan: &crate::binlog::plan::TablePlan,
         meta: change::RowMeta,
         batch: &mut Batch,

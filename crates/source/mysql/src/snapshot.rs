@@ -9,9 +9,10 @@
 //! SELECT. At the first transaction boundary at or after H, the held last images are laid over the
 //! rows that were read, and chunk and done-record become one transaction.
 //!
-//! Read next: `table.rs` (ranges), `coordinator.rs` (the life of a chunk), `worker.rs` (the SELECTs).
+//! Read next: `table.rs` (ranges), `coordinator.rs` (the life of a chunk), `gate.rs` (what is held), `worker.rs` (the SELECTs).
 
 mod coordinator;
+mod gate;
 mod key;
 mod table;
 mod worker;

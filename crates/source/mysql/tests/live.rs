@@ -1,5 +1,11 @@
 //! The live source on real servers. They take a while: `cargo test -p source-mysql -- --ignored`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests may panic and print"
+)]
+
 mod support;
 
 use change::Source;

@@ -1,4 +1,5 @@
 //! Damaged events: caught by the checksum, and never a panic without one.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use change::{Batch, Position};
 use source_mysql::binlog::header::{Checksum, EventHeader, kind};

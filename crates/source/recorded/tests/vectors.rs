@@ -1,4 +1,9 @@
 //! A decoder that applies a log to nothing must arrive at what the server itself reads.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests may panic and print"
+)]
 
 use change::batch::RowBody;
 use change::temporal::{put_date, put_datetime, put_time, put_timestamp, put_zero_timestamp};

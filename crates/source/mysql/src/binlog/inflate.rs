@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_damaged_payload_is_never_silent() {
-        let mut event = vec![0u8; 100];
+        let mut event = [0u8; 100];
         event[9..13].copy_from_slice(&100u32.to_le_bytes());
         let plain: Vec<u8> = event.iter().copied().cycle().take(1000).collect();
         let data = zstd::bulk::compress(&plain, 1).unwrap();

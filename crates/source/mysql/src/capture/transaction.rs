@@ -56,6 +56,17 @@ impl Tx {
     }
 }
 
+/// A rows event in its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Occurrence<'a> {
+    /// Its header.
+    pub header: &'a EventHeader,
+    /// The event with its header.
+    pub event: &'a [u8],
+    /// Its ordinal among the rows events of the transaction.
+    pub group: u32,
+}
+
 /// Copies the records that passed the gate; returns how many row changes they are.
 pub fn pass(rows: &Batch, verdicts: &[bool], batch: &mut Batch) -> u64 {
     let mut count = 0;
@@ -234,14 +245,7 @@ impl Capture {
     }
 
     /// An event of a table that is set aside: journaled as it is.
-    pub(super) fn set_aside(
-        &mut self,
-        header: &EventHeader,
-        aside: &Aside,
-        event: &[u8],
-        group: u32,
-        batch: &mut Batch,
-    ) {
+    pub(super) fn set_aside(&mut self, at: &Occurrence<'_>, aside: &Aside, batch: &mut Batch) {
         self.begin(batch);
         let (table, version) = match &aside.schema {
             Some(schema) => {
@@ -252,38 +256,31 @@ impl Capture {
         };
         let name = format!("{}.{}", aside.database, aside.name);
         self.park(&name, &aside.reason, batch);
-        self.put_opaque(header, (table, version, group), &aside.reason, event, batch);
+        self.put_opaque(at, (table, version), &aside.reason, batch);
     }
 
     /// An event that its plan could not decode: journaled as it is, and its table set aside.
     pub(super) fn park_event(
         &mut self,
-        header: &EventHeader,
+        at: &Occurrence<'_>,
         plan: &TablePlan,
-        event: &[u8],
-        (error, group): (DecodeError, u32),
+        error: &DecodeError,
         batch: &mut Batch,
     ) {
         let reason = error.to_string();
         let name = format!("{}.{}", plan.schema.database, plan.schema.name);
         self.park(&name, &reason, batch);
-        self.put_opaque(
-            header,
-            (plan.table, plan.version, group),
-            &reason,
-            event,
-            batch,
-        );
+        self.put_opaque(at, (plan.table, plan.version), &reason, batch);
     }
 
     fn put_opaque(
         &mut self,
-        header: &EventHeader,
-        (table, version, group): (TableId, SchemaVersion, u32),
+        at: &Occurrence<'_>,
+        (table, version): (TableId, SchemaVersion),
         reason: &str,
-        event: &[u8],
         batch: &mut Batch,
     ) {
+        let event = at.event;
         let body = event
             .get(crate::binlog::header::HEADER_BYTES..)
             .unwrap_or_default();
@@ -292,9 +289,9 @@ impl Capture {
         let opaque = OpaqueEvent {
             reason,
             meta: RowMeta {
-                group,
+                group: at.group,
                 end_offset: self.event_end,
-                time_s: header.time_s,
+                time_s: at.header.time_s,
             },
             description: description.as_deref().unwrap_or_default(),
             event,

@@ -112,9 +112,7 @@ impl MysqlSource {
         let snapshot = match config.snapshot {
             SnapshotMode::Never => None,
             _ => Snapshot::prepare(
-                &config,
-                &endpoint,
-                &server,
+                (&config, &endpoint, &server),
                 &mut capture,
                 &resume,
                 &mut connection,

@@ -1,25 +1,25 @@
 //! The life of chunks: planned, opened in the reader, read, merged, emitted.
 
+use super::gate::{Asker, Chunk, GateHandle, Held, HeldChange, Shared, lock, name_of};
 use super::key::{self, Key, Order};
 use super::table::{ChunkId, RangeState, TableCopy};
 use super::worker::{self, After, Answer, ChunkRows, Job, Target, Task};
 use crate::binlog::cell::CellKind;
 use crate::capture::tables::compile;
-use crate::capture::{Capture, Gate, Resume};
+use crate::capture::{Capture, Resume};
 use crate::config::{Endpoint, LockMode, MysqlConfig, TlsConfig};
 use crate::live::server::{self, Server};
 use crate::wire::{Connection, WireFailure};
 use change::batch::RowBody;
-use change::contract::{ErrorKind, TableProgress};
+use change::contract::TableProgress;
 use change::position::{Gtids, file_number};
 use change::wire::put_u64;
 use change::{
-    Batch, Entry, Operation, RowMeta, SchemaVersion, SourceError, TableId, TableSchema,
-    TransactionHeader,
+    Batch, Entry, Operation, SchemaVersion, SourceError, TableId, TableSchema, TransactionHeader,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a table that has to be read at once, because nothing orders its rows.
@@ -28,60 +28,6 @@ const WHOLE_TABLE_BYTES_MAX: usize = 1 << 30;
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// Tries of a table without a key before it may be locked.
 const KEYLESS_TRIES: u32 = 5;
-/// Keys per question to the server.
-const KEYS_PER_QUESTION: usize = 200;
-
-/// A row's last image.
-#[derive(Debug)]
-struct Held {
-    image: Option<Vec<u8>>,
-    version: SchemaVersion,
-    meta: RowMeta,
-    token: u64,
-}
-
-/// A change of a table without a key, in its order.
-#[derive(Debug)]
-struct HeldChange {
-    place: (u64, u64),
-    operation: Operation,
-    flags: u8,
-    before: Option<Vec<u8>>,
-    after: Option<Vec<u8>>,
-    held: Held,
-}
-
-/// A chunk in flight.
-#[derive(Debug, Default)]
-struct Chunk {
-    table: TableId,
-    held: HashMap<Key, Held>,
-    changes: Vec<HeldChange>,
-    held_bytes: usize,
-    rows: Option<ChunkRows>,
-    is_discarded: bool,
-    is_too_large: bool,
-    is_locked: bool,
-}
-
-/// What the reader's gate and the coordinator share.
-struct Shared {
-    tables: BTreeMap<TableId, TableCopy>,
-    chunks: HashMap<ChunkId, Chunk>,
-    next_chunk: ChunkId,
-    file: u64,
-    bytes_max: usize,
-    asker: Asker,
-    trouble: String,
-}
-
-/// Asks the server how keys compare.
-struct Asker {
-    endpoint: Endpoint,
-    tls: TlsConfig,
-    connection: Option<Connection>,
-}
-
 /// See the module's page.
 pub struct Snapshot {
     shared: Arc<Mutex<Shared>>,
@@ -102,14 +48,6 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn name_of(schema: &TableSchema) -> String {
-    format!("{}.{}", schema.database, schema.name)
-}
-
 fn control_key(table: TableId) -> String {
     format!("source/snapshot/{}", table.0)
 }
@@ -117,9 +55,7 @@ fn control_key(table: TableId) -> String {
 impl Snapshot {
     /// Finds the tables that are still to be copied and starts the workers; none if there are none.
     pub fn prepare(
-        config: &MysqlConfig,
-        endpoint: &Endpoint,
-        server: &Server,
+        (config, endpoint, server): (&MysqlConfig, &Endpoint, &Server),
         capture: &mut Capture,
         resume: &Resume,
         connection: &mut Connection,
@@ -714,220 +650,4 @@ fn put_change(
     }
     row.finish(change.operation, change.flags, change.held.token);
     u64::from(change.flags != change::batch::FLAG_PAIR_FIRST)
-}
-
-/// The reader's side: judges rows of tables under snapshot.
-struct GateHandle(Arc<Mutex<Shared>>);
-
-/// One record of the log, as the gate looks at it.
-struct Seen<'a> {
-    body: RowBody<'a>,
-    key: Key,
-}
-
-impl Gate for GateHandle {
-    fn holds(&self, table: TableId) -> bool {
-        lock(&self.0)
-            .tables
-            .get(&table)
-            .is_some_and(|copy| !copy.is_done())
-    }
-
-    fn rows(&mut self, rows: &Batch, verdicts: &mut Vec<bool>) -> Result<(), SourceError> {
-        let mut shared = lock(&self.0);
-        let Some(table) = rows.entries().iter().find_map(|entry| match entry {
-            Entry::Record(record) => Some(record.table),
-            _ => None,
-        }) else {
-            return Ok(());
-        };
-        let seen = seen_rows(&shared, rows, table);
-        let places = places(&mut shared, table, &seen)?;
-        let mut next = seen.into_iter().zip(places);
-        for entry in rows.entries() {
-            let Entry::Record(record) = entry else {
-                verdicts.push(true);
-                continue;
-            };
-            let Some((seen, place)) = next.next() else {
-                verdicts.push(true);
-                continue;
-            };
-            let state = shared
-                .tables
-                .get(&table)
-                .and_then(|copy| copy.ranges.get(place))
-                .map_or(RangeState::Done, |range| range.state);
-            verdicts.push(state == RangeState::Done);
-            if let RangeState::InFlight(chunk) = state {
-                hold(&mut shared, chunk, record, seen);
-            }
-        }
-        Ok(())
-    }
-
-    fn ddl(&mut self, table: Option<TableId>) {
-        discard(&mut lock(&self.0), table);
-    }
-
-    fn rollback(&mut self) {
-        discard(&mut lock(&self.0), None);
-    }
-}
-
-fn discard(shared: &mut Shared, table: Option<TableId>) {
-    for chunk in shared.chunks.values_mut() {
-        if table.is_none_or(|table| table == chunk.table) {
-            chunk.is_discarded = true;
-            chunk.held.clear();
-            chunk.changes.clear();
-        }
-    }
-}
-
-fn seen_rows<'a>(shared: &Shared, rows: &'a Batch, table: TableId) -> Vec<Seen<'a>> {
-    let schema = shared
-        .tables
-        .get(&table)
-        .map(|copy| Arc::clone(&copy.schema));
-    let columns = schema
-        .as_ref()
-        .map(|schema| schema.key())
-        .unwrap_or_default();
-    let mut seen = Vec::new();
-    for entry in rows.entries() {
-        let Entry::Record(record) = entry else {
-            continue;
-        };
-        let Ok(body) = RowBody::read(rows.bytes(record.body)) else {
-            continue;
-        };
-        let mut key = Key::new();
-        if let Some(image) = body.after.or(body.before) {
-            for index in columns {
-                change::value::put_cell(&mut key, image.cell(*index as usize));
-            }
-        }
-        seen.push(Seen { body, key });
-    }
-    seen
-}
-
-/// The range of each row.
-///
-/// Errors: `Unavailable` when the server cannot be asked; the transaction then comes again.
-fn places(
-    shared: &mut Shared,
-    table: TableId,
-    seen: &[Seen<'_>],
-) -> Result<Vec<usize>, SourceError> {
-    let Some(copy) = shared.tables.get(&table) else {
-        return Ok(vec![usize::MAX; seen.len()]);
-    };
-    if copy.order != Order::Servers || copy.ranges.len() == 1 {
-        return Ok(seen.iter().map(|one| copy.find(&one.key)).collect());
-    }
-    let mut places = Vec::with_capacity(seen.len());
-    let highs = copy.highs();
-    for part in seen.chunks(KEYS_PER_QUESTION) {
-        let keys: Vec<Key> = part.iter().map(|one| one.key.clone()).collect();
-        let Some(question) = key::place_question(&copy.schema, &keys, &highs) else {
-            return Err(SourceError::new(
-                ErrorKind::Internal,
-                "compare keys",
-                "a key cannot be written as SQL",
-            )
-            .at(name_of(&copy.schema)));
-        };
-        let answer = shared
-            .asker
-            .ask(&question)
-            .map_err(|failure| failure.into_source("compare keys", &name_of(&copy.schema)))?;
-        places.extend(answer);
-    }
-    Ok(places)
-}
-
-impl Asker {
-    fn ask(&mut self, question: &str) -> Result<Vec<usize>, WireFailure> {
-        for is_last in [false, true] {
-            let answer = match &mut self.connection {
-                Some(connection) => connection.rows(question),
-                None => {
-                    self.connection = Some(worker::session(&self.endpoint, &self.tls)?);
-                    continue;
-                }
-            };
-            match answer {
-                Ok(rows) => return Ok(numbers(rows)),
-                Err(failure) if is_last || !failure.is_passing() => return Err(failure),
-                Err(_) => self.connection = Some(worker::session(&self.endpoint, &self.tls)?),
-            }
-        }
-        match &mut self.connection {
-            Some(connection) => connection.rows(question).map(numbers),
-            None => Err(WireFailure::Protocol("no connection")),
-        }
-    }
-}
-
-fn numbers(rows: Vec<crate::wire::Row>) -> Vec<usize> {
-    let cells = rows.into_iter().flatten();
-    cells
-        .map(|cell| {
-            let text = cell.and_then(|bytes| String::from_utf8(bytes).ok());
-            text.and_then(|text| text.parse().ok())
-                .unwrap_or(usize::MAX)
-        })
-        .collect()
-}
-
-fn image_bytes(image: &change::Image<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(image.cell_bytes().len() + 2);
-    put_u64(&mut bytes, image.column_count() as u64);
-    bytes.extend_from_slice(image.cell_bytes());
-    bytes
-}
-
-fn hold(shared: &mut Shared, id: ChunkId, record: &change::batch::RecordEntry, seen: Seen<'_>) {
-    let (file, bytes_max) = (shared.file, shared.bytes_max);
-    let is_ordered = shared
-        .tables
-        .get(&record.table)
-        .is_some_and(|copy| copy.order != Order::None);
-    let Some(chunk) = shared.chunks.get_mut(&id) else {
-        return;
-    };
-    if chunk.is_discarded {
-        return;
-    }
-    let body = seen.body;
-    let before = body.before.as_ref().map(image_bytes);
-    let after = body.after.as_ref().map(image_bytes);
-    let size = before.as_ref().map_or(0, Vec::len) + after.as_ref().map_or(0, Vec::len);
-    chunk.held_bytes += size + seen.key.len() + 128;
-    let held = Held {
-        image: if is_ordered { after.clone() } else { None },
-        version: record.schema,
-        meta: body.meta,
-        token: record.key_token,
-    };
-    if is_ordered {
-        chunk.held.insert(seen.key, held);
-    } else {
-        chunk.changes.push(HeldChange {
-            place: (file, body.meta.end_offset),
-            operation: record.operation,
-            flags: record.flags,
-            before,
-            after,
-            held,
-        });
-    }
-    if chunk.held_bytes > bytes_max {
-        chunk.is_discarded = true;
-        chunk.is_too_large = true;
-        chunk.held.clear();
-        chunk.changes.clear();
-    }
 }

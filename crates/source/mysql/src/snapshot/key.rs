@@ -79,9 +79,8 @@ fn compare_cells(a: Cell<'_>, b: Cell<'_>) -> Ordering {
         // NULL sorts first.
         return matches!(a, Cell::Value(_)).cmp(&matches!(b, Cell::Value(_)));
     };
-    match (number(a), number(b)) {
-        (Some(a), Some(b)) => return a.cmp(&b),
-        _ => {}
+    if let (Some(a), Some(b)) = (number(a), number(b)) {
+        return a.cmp(&b);
     }
     match (a, b) {
         (Value::Decimal(a), Value::Decimal(b)) => compare_decimals(a, b),

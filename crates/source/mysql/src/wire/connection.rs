@@ -173,7 +173,10 @@ impl Connection {
         let columns = self.definitions(count)?;
         let mut wanted = true;
         let deprecate_eof = self.deprecate_eof;
-        while count > 0 {
+        loop {
+            if count == 0 {
+                break;
+            }
             let message = self.transport.receive()?;
             if ends(message, deprecate_eof)? {
                 break;
