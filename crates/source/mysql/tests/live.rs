@@ -503,3 +503,153 @@ fn logins_and_encryption() {
         items.iter().for_each(|item| println!("  {item:?}"));
     }
 }
+
+#[test]
+#[ignore = "starts a server"]
+fn columns_are_excluded_and_masked_in_log_and_copy_alike() {
+    let server = Server::start("mysql97", 21797, &[]);
+    server.sql(
+        "CREATE DATABASE m; CREATE TABLE m.t (id INT, ssn CHAR(11), email VARCHAR(90), note TEXT, tail INT, PRIMARY KEY (email, id));
+         INSERT INTO m.t VALUES (1, '123', 'a@b', 'n', 7), (2, NULL, 'c@d', NULL, NULL);
+         CREATE TABLE m.other (id INT PRIMARY KEY)",
+    );
+    let mut config = server.config(&["m.t"]);
+    let columns = source_mysql::config::ColumnsConfig {
+        exclude: vec!["ssn".into()],
+        mask: [
+            ("email".to_owned(), source_mysql::config::MaskConfig::Sha256),
+            ("note".to_owned(), source_mysql::config::MaskConfig::Null),
+        ]
+        .into(),
+    };
+    config.columns.insert("m.t".into(), columns);
+    let mut world = World::default();
+    let mut source = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+    run(&mut source, &mut world, LIMIT, |source, _| {
+        source.status().phase == "streaming"
+    });
+    server.sql("UPDATE m.t SET tail = 8; INSERT INTO m.t VALUES (3, '9', 'e@f', 'x', 1); UPDATE m.t SET email = 'g@h' WHERE id = 1;");
+    run_to_head(&mut source, &mut world, &server, LIMIT);
+    let schema = world.schemas.values().find(|s| s.name == "t").unwrap();
+    let names: Vec<&str> = schema.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["id", "email", "note", "tail"]);
+    assert_eq!(schema.primary_key, [1, 0]);
+    assert!(schema.columns[1].masked && schema.columns[2].masked && !schema.columns[0].masked);
+    assert_eq!(world.rows["m.t"].len(), 3);
+    assert_eq!(world.faults, Vec::<String>::new());
+    config.snapshot = SnapshotMode::Only;
+    let mut copy = World::default();
+    let mut only = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+    assert!(run(&mut only, &mut copy, LIMIT, |_, _| false));
+    assert_eq!(compare(&world, &copy), Vec::<String>::new());
+    // Changed rules make a new version of the schema, and what passes uncaptured moves the position.
+    drop(source);
+    config.columns.clear();
+    config.snapshot = SnapshotMode::Never;
+    let mut source = MysqlSource::open(config, world.resume()).unwrap();
+    let before = world.position.clone().unwrap().place();
+    server.sql("INSERT INTO m.other VALUES (1)");
+    let moved = run(&mut source, &mut world, LIMIT, |_, world| {
+        world.position.as_ref().unwrap().place() > before
+    });
+    assert!(moved);
+    server.sql("INSERT INTO m.t VALUES (4, '4', 'i@j', 'x', 1)");
+    run_to_head(&mut source, &mut world, &server, LIMIT);
+    let newest = world.schemas.values().max_by_key(|s| s.version).unwrap();
+    assert_eq!(newest.columns.len(), 5);
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn ddl_is_followed_and_a_table_whose_ddl_was_missed_is_set_aside_alone() {
+    for (flavour, port) in [("mysql97", 21897), ("mariadb10", 21810)] {
+        let metadata = if flavour == "mysql97" {
+            "MINIMAL"
+        } else {
+            "NO_LOG"
+        };
+        let server = Server::start(
+            flavour,
+            port,
+            &[&format!("--binlog-row-metadata={metadata}")],
+        );
+        server.sql("CREATE DATABASE d; CREATE TABLE d.a (id INT PRIMARY KEY); CREATE TABLE d.b (id INT PRIMARY KEY); INSERT INTO d.a VALUES (1)");
+        let config = server.config(&["d.*"]);
+        let mut world = World::default();
+        let mut source = MysqlSource::open(config.clone(), Resume::default()).unwrap();
+        run(&mut source, &mut world, LIMIT, |source, _| {
+            source.status().phase == "streaming"
+        });
+        server.sql(
+            "USE d; ALTER TABLE a ADD COLUMN v VARCHAR(10) CHARACTER SET latin1, ADD w MEDIUMINT UNSIGNED FIRST;
+             INSERT INTO a VALUES (5, 2, 0xE9); CREATE TABLE c LIKE a; INSERT INTO c SELECT * FROM a;
+             RENAME TABLE a TO a_old, c TO a; UPDATE a SET w = 16777215; TRUNCATE TABLE b; INSERT INTO b VALUES (1);
+             CREATE TABLE e (PRIMARY KEY (id)) AS SELECT id, v FROM a;",
+        );
+        run_to_head(&mut source, &mut world, &server, LIMIT);
+        assert_eq!(world.opaque, Vec::<String>::new(), "{flavour}");
+        assert_eq!(world.faults, Vec::<String>::new(), "{flavour}");
+        assert_eq!(world.rows["d.a"].len(), 2);
+        assert_eq!(world.rows["d.e"].len(), 2);
+        drop(source);
+        // While we are away a column comes and goes without a trace in the log.
+        server.sql("SET sql_log_bin = 0; ALTER TABLE d.b ADD COLUMN x INT; SET sql_log_bin = 1; INSERT INTO d.b VALUES (2, 2); SET sql_log_bin = 0; ALTER TABLE d.b ADD COLUMN y INT; SET sql_log_bin = 1; INSERT INTO d.a (id) VALUES (77);");
+        let mut source = MysqlSource::open(config, world.resume()).unwrap();
+        run_to_head(&mut source, &mut world, &server, LIMIT);
+        assert_eq!(world.opaque.len(), 1, "{flavour}");
+        assert_eq!(source.status().parked.len(), 1);
+        assert_eq!(source.status().parked[0].table, "d.b");
+        assert_eq!(world.rows["d.a"].len(), 3);
+        assert!(world.control.keys().any(|key| key == b"source/parked/d.b"));
+    }
+}
+
+#[test]
+#[ignore = "starts a server"]
+fn tables_without_a_key_are_copied_too() {
+    for (flavour, port) in [("mysql97", 21997), ("mariadb10", 21910)] {
+        let server = Server::start(flavour, port, &[]);
+        server.sql("CREATE DATABASE n; CREATE TABLE n.t (v INT, w VARCHAR(20)); INSERT INTO n.t VALUES (1, 'a'), (2, 'b'), (3, NULL)");
+        let mut config = server.config(&["n.*"]);
+        config.snapshot_options.lock = source_mysql::config::LockMode::Table;
+        let mut world = World::default();
+        let mut source = MysqlSource::open(config, Resume::default()).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let endpoint =
+                    Endpoint::parse(&format!("mysql://root@127.0.0.1:{port}").as_str().into())
+                        .unwrap();
+                let mut connection = Connection::open(&endpoint, &TlsConfig::default()).unwrap();
+                let mut number = 10;
+                while !stop.load(Ordering::Relaxed) {
+                    connection
+                        .execute(&format!("INSERT INTO n.t VALUES ({number}, 'x')"))
+                        .unwrap();
+                    connection
+                        .execute(&format!(
+                            "UPDATE n.t SET w = 'y{number}' WHERE v = {number}"
+                        ))
+                        .unwrap();
+                    number += 1;
+                }
+            });
+            let done = run(
+                &mut source,
+                &mut world,
+                Duration::from_secs(30),
+                |source, _| source.status().phase == "streaming",
+            );
+            stop.store(true, Ordering::Relaxed);
+            assert!(done, "{:?}", source.status());
+        });
+        run_to_head(&mut source, &mut world, &server, LIMIT);
+        let count: usize = server
+            .sql("SELECT COUNT(*) FROM n.t")
+            .trim()
+            .parse()
+            .unwrap();
+        assert_eq!(world.row_count(), count, "{flavour}");
+        assert_eq!(world.faults, Vec::<String>::new());
+    }
+}

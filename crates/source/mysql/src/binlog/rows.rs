@@ -146,8 +146,8 @@ pub fn read<'a>(
 struct Written {
     /// All cells.
     cells: (usize, usize),
-    /// The key's cells, in key order.
-    keys: [(usize, usize); KEY_COLUMNS_MAX],
+    /// The key's cells, in key order; an arena stays below 4 GiB.
+    keys: [(u32, u32); KEY_COLUMNS_MAX],
 }
 
 impl Written {
@@ -329,7 +329,7 @@ impl RowDecoder {
                 }
             }
             if column.key_slot > 0 {
-                written.keys[usize::from(column.key_slot) - 1] = (start, out.len());
+                written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
             }
         }
         written.cells.1 = out.len();
@@ -372,7 +372,7 @@ impl RowDecoder {
             self.before_cells.push((start, out.len()));
             self.before_bytes.push(bytes);
             if column.key_slot > 0 {
-                written.keys[usize::from(column.key_slot) - 1] = (start, out.len());
+                written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
             }
         }
         written.cells.1 = out.len();
@@ -407,7 +407,7 @@ impl RowDecoder {
                 }
             }
             if column.key_slot > 0 {
-                written.keys[usize::from(column.key_slot) - 1] = (start, out.len());
+                written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
             }
         }
         written.cells.1 = out.len();
@@ -460,7 +460,7 @@ impl RowDecoder {
                 }
             }
             if column.key_slot > 0 {
-                written.keys[usize::from(column.key_slot) - 1] = (start, out.len());
+                written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
             }
         }
         written.cells.1 = out.len();
@@ -533,15 +533,20 @@ fn key_of<'a>(
 ) -> &'a [u8] {
     match plan.key_count {
         0 => slice(row, written.cells),
-        1 => slice(row, written.keys[0]),
+        1 => key_slice(row, written.keys[0]),
         count => {
             buffer.clear();
             for place in &written.keys[..count] {
-                buffer.extend_from_slice(slice(row, *place));
+                buffer.extend_from_slice(key_slice(row, *place));
             }
             buffer
         }
     }
+}
+
+#[inline]
+fn key_slice<'a>(row: &'a RowWriter<'_>, (from, to): (u32, u32)) -> &'a [u8] {
+    slice(row, (from as usize, to as usize))
 }
 
 #[inline]
