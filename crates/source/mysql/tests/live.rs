@@ -45,7 +45,6 @@ fn log_equals_copy(flavour: &str, port: u16, options: &[&str]) {
             "evolves",
             "keys_none",
             "counter",
-            "versioned",
             "versioned_explicit",
         ] {
             world.rows.remove(&format!("types.{table}"));

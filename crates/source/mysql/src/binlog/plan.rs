@@ -46,6 +46,9 @@ pub struct TablePlan {
     pub key_count: usize,
     /// Columns of the wire type JSON.
     pub json_count: usize,
+    /// The column `row_end` of MariaDB's system versioning: rows with an end are history, which a
+    /// SELECT does not show either.
+    pub row_end: Option<usize>,
     /// Nothing is excluded, masked, or else off the straight path.
     pub plain: bool,
     /// Names, for error texts and control records.

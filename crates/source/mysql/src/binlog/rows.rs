@@ -10,8 +10,9 @@ use super::header::kind;
 use super::mask::hash_last_cell;
 use super::plan::{KEY_COLUMNS_MAX, TablePlan, Treatment};
 use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, RowWriter, key_token_of_bytes};
-use change::value::put_cell;
-use change::{Batch, Cell, ImageWriter, Operation, RowMeta};
+use change::value::{put_cell, read_cell};
+use change::wire::WireReader;
+use change::{Batch, Cell, ImageWriter, Operation, RowMeta, Value};
 
 /// What kind of rows an event holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,8 @@ struct Written {
     cells: (usize, usize),
     /// The key's cells, in key order; an arena stays below 4 GiB.
     keys: [(u32, u32); KEY_COLUMNS_MAX],
+    /// The cell of `row_end`, in a table with system versioning.
+    row_end: (usize, usize),
 }
 
 impl Written {
@@ -155,6 +158,7 @@ impl Written {
         Self {
             cells: (0, 0),
             keys: [(0, 0); KEY_COLUMNS_MAX],
+            row_end: (0, 0),
         }
     }
 }
@@ -166,6 +170,8 @@ pub struct RowDecoder {
     pub scratch: Scratch,
     key: Vec<u8>,
     key_after: Vec<u8>,
+    /// Both images of a key change, while they become two records.
+    pair: Vec<u8>,
     /// Per column: where its cell of the before image lies in the arena.
     before_cells: Vec<(usize, usize)>,
     /// Per column: its bytes of the before image, for JSON diffs.
@@ -227,6 +233,9 @@ impl RowDecoder {
             row.before(plan.emitted_count)
         };
         let written = self.image(b, &event.present, plan, image)?;
+        if is_history(&row, &written) {
+            return Ok(());
+        }
         let token = key_token_of_bytes(key_of(&row, plan, &written, &mut self.key));
         let operation = if write {
             Operation::Insert
@@ -264,6 +273,19 @@ impl RowDecoder {
         } else {
             self.image(b, &event.present_after, plan, image)?
         };
+        if is_history(&row, &before) {
+            return Ok(());
+        }
+        if is_history(&row, &after) {
+            // The end of a current row is its deletion.
+            let token = key_token_of_bytes(key_of(&row, plan, &before, &mut self.key));
+            let image = row.written(before_start)[..before_end - before_start].to_vec();
+            drop(row);
+            let mut row = batch.row(plan.table, plan.version, meta);
+            row.copy_before(&image);
+            row.finish(Operation::Delete, 0, token);
+            return Ok(());
+        }
         let old_token = {
             let key = key_of(&row, plan, &before, &mut self.key);
             let key_after = key_of(&row, plan, &after, &mut self.key_after);
@@ -278,14 +300,16 @@ impl RowDecoder {
         match old_token {
             Ok(token) => row.finish(Operation::Update, 0, token),
             Err((old, new)) => {
-                let before_image = row.written(before_start)[..before_end - before_start].to_vec();
-                let after_image = row.written(before_end).to_vec();
+                let images = &mut self.pair;
+                images.clear();
+                images.extend_from_slice(row.written(before_start));
+                let split = before_end - before_start;
                 drop(row);
                 let mut first = batch.row(plan.table, plan.version, meta);
-                first.copy_before(&before_image);
+                first.copy_before(&images[..split]);
                 first.finish(Operation::Delete, FLAG_PAIR_FIRST, old);
                 let mut second = batch.row(plan.table, plan.version, meta);
-                second.copy_after(&after_image);
+                second.copy_after(&images[split..]);
                 second.finish(Operation::Insert, FLAG_PAIR_SECOND, new);
             }
         }
@@ -327,6 +351,9 @@ impl RowDecoder {
                 } else {
                     put_treated(column.kind, &column.treatment, b, out, &mut self.scratch)?;
                 }
+            }
+            if plan.row_end == Some(column_index) {
+                written.row_end = (start, out.len());
             }
             if column.key_slot > 0 {
                 written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
@@ -371,6 +398,9 @@ impl RowDecoder {
             }
             self.before_cells.push((start, out.len()));
             self.before_bytes.push(bytes);
+            if plan.row_end == Some(column_index) {
+                written.row_end = (start, out.len());
+            }
             if column.key_slot > 0 {
                 written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
             }
@@ -405,6 +435,9 @@ impl RowDecoder {
                 } else if column.treatment != Treatment::Exclude {
                     put_cell(out, Cell::Null);
                 }
+            }
+            if plan.row_end == Some(column_index) {
+                written.row_end = (start, out.len());
             }
             if column.key_slot > 0 {
                 written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
@@ -458,6 +491,9 @@ impl RowDecoder {
                 } else {
                     put_treated(column.kind, &column.treatment, b, out, &mut self.scratch)?;
                 }
+            }
+            if plan.row_end == Some(column_index) {
+                written.row_end = (start, out.len());
             }
             if column.key_slot > 0 {
                 written.keys[usize::from(column.key_slot) - 1] = (start as u32, out.len() as u32);
@@ -521,6 +557,18 @@ pub fn put_treated(
             Ok(())
         }
     }
+}
+
+/// Whether the row is a past version: its end is not the last instant that the server knows (of 31
+/// bits, since MariaDB 11.5 of 32).
+#[inline]
+fn is_history(row: &RowWriter<'_>, written: &Written) -> bool {
+    const LAST: [i64; 2] = [2_147_483_647_999_999, 4_294_967_295_999_999];
+    if written.row_end.1 == 0 {
+        return false;
+    }
+    let cell = read_cell(&mut WireReader::new(slice(row, written.row_end)));
+    matches!(cell, Ok(Cell::Value(Value::Timestamp { micros, .. })) if !LAST.contains(&micros))
 }
 
 /// The stored cells of the key one after another: in place where they lie so, else in `buffer`.

@@ -256,7 +256,12 @@ pub fn compile(
         .iter()
         .filter(|kind| matches!(kind, CellKind::Json { .. }))
         .count();
+    let row_end = schema
+        .columns
+        .iter()
+        .position(|column| column.invisible && column.generated && column.name == "row_end");
     Ok(TablePlan {
+        row_end,
         table: schema.table,
         version: schema.version,
         emitted_count: emitted.columns.len(),
