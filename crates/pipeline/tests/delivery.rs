@@ -1,0 +1,343 @@
+//! Delivery against a real journal and a sink in memory that fails on demand.
+
+use change::contract::{ErrorKind, Rejection};
+use change::{
+    Batch, Cell, Column, ColumnType, Cursor, Entry, Event, Operation, RowMeta, SchemaVersion, Sink,
+    SinkError, TableId, TableSchema, TransactionHeader, TransactionTrailer, Value,
+};
+use journal::{FileKeys, Journal, KeyGroupId, RecordDescriptor, TransactionStart, Writer};
+use pipeline::delivery::{Command, Delivery, DeliveryConfig, Request};
+use pipeline::event_reader::{journal_schema, journal_table};
+use pipeline::pattern::Patterns;
+use pipeline::status::Shared;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the sink in memory holds, and how it misbehaves.
+#[derive(Default)]
+struct Target {
+    durable: Vec<String>,
+    written: Vec<String>,
+    cursor: Option<Cursor>,
+    refused_key: Option<u64>,
+    failing_flushes: u32,
+    opens: u32,
+}
+
+#[derive(Clone, Default)]
+struct MemorySink(Arc<Mutex<Target>>);
+
+fn text(event: &Event<'_>) -> Option<String> {
+    let Event::Row(row) = event else { return None };
+    let image = row.after.or(row.before).expect("a row has an image");
+    let Cell::Value(Value::Int(id)) = image.cell(0) else { panic!("an integer key") };
+    let old = match (row.old_key_token, row.before) {
+        (Some(_), Some(before)) => match before.cell(0) {
+            Cell::Value(Value::Int(old)) => format!("{old}>"),
+            _ => panic!("an integer key"),
+        },
+        _ => String::new(),
+    };
+    Some(format!("{:?} {old}{id}", row.operation))
+}
+
+impl Sink for MemorySink {
+    fn open(&mut self) -> Result<Option<Cursor>, SinkError> {
+        let mut target = self.0.lock().expect("no thread panicked");
+        target.written.clear();
+        target.opens += 1;
+        Ok(target.cursor.clone())
+    }
+    fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
+        let mut target = self.0.lock().expect("no thread panicked");
+        if let Event::Row(row) = event
+            && target.refused_key == Some(row.key_token)
+        {
+            let rejection = Rejection {
+                table: format!("{}.{}", row.table.database, row.table.name),
+                key_token: Some(row.key_token),
+                sequence: row.sequence,
+                target: "memory".into(),
+                key_columns: vec!["id".into()],
+                reason: "too large".into(),
+            };
+            return Err(SinkError {
+                rejection: Some(Box::new(rejection)),
+                ..SinkError::new(ErrorKind::Invalid, "write", "too large")
+            });
+        }
+        target.written.extend(text(event));
+        Ok(())
+    }
+    fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError> {
+        let mut target = self.0.lock().expect("no thread panicked");
+        if target.failing_flushes > 0 {
+            target.failing_flushes -= 1;
+            return Err(SinkError::new(ErrorKind::Unavailable, "flush", "away"));
+        }
+        let written = std::mem::take(&mut target.written);
+        target.durable.extend(written);
+        target.cursor = Some(cursor.clone());
+        Ok(())
+    }
+    fn abort(&mut self) -> Result<(), SinkError> {
+        self.0.lock().expect("no thread panicked").written.clear();
+        Ok(())
+    }
+    fn pending_bytes(&self) -> usize {
+        self.0.lock().expect("no thread panicked").written.len() * 10
+    }
+}
+
+fn schema() -> TableSchema {
+    TableSchema {
+        table: TableId(1),
+        version: SchemaVersion(1),
+        database: "shop".into(),
+        name: "t".into(),
+        columns: vec![Column {
+            name: "id".into(),
+            declared: "int".into(),
+            kind: ColumnType::Int { bytes: 4, unsigned: false },
+            charset: None,
+            collation: None,
+            nullable: false,
+            default: None,
+            comment: String::new(),
+            generated: false,
+            invisible: false,
+            masked: false,
+        }],
+        primary_key: vec![0],
+        unique_keys: vec![],
+        charset: None,
+        comment: String::new(),
+    }
+}
+
+/// A journal in a folder of its own, and one running delivery.
+struct Rig {
+    folder: PathBuf,
+    journal: Journal,
+    writer: Option<Writer>,
+    sink: MemorySink,
+    shared: Arc<Shared>,
+    requests: Sender<Request>,
+    thread: Option<std::thread::JoinHandle<Result<(), String>>>,
+}
+
+impl Rig {
+    fn new(name: &str, setup: impl FnOnce(&mut Target)) -> Self {
+        let folder = std::env::temp_dir().join(format!("hw-delivery-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("the folder is made");
+        let keys = FileKeys::open_or_create(&folder.join("key")).expect("the key is made");
+        let options = journal::Options::new(folder.join("journal"), Arc::new(keys));
+        let (journal, mut writer) = journal::open(options).expect("the journal opens");
+        put_schema(&mut writer);
+        let sink = MemorySink::default();
+        setup(&mut sink.0.lock().expect("no thread panicked"));
+        let (requests, receiver) = channel();
+        let shared = Arc::new(Shared::default());
+        let config = DeliveryConfig {
+            name: "memory".into(),
+            tables: Patterns::default(),
+            on_full: journal::OnFull::Pause,
+            start_now: false,
+            batch_delay: Duration::from_millis(5),
+            batch_bytes: 1 << 20,
+            parked_keys_max: 10,
+            accept_foreign_cursor: false,
+            ends_with_reader: false,
+        };
+        let delivery = Delivery::new(
+            config,
+            journal.clone(),
+            Arc::clone(&shared),
+            Box::new(sink.clone()),
+            receiver,
+        );
+        let thread = Some(std::thread::spawn(move || delivery.run(Duration::from_secs(5))));
+        Self { folder, journal, writer: Some(writer), sink, shared, requests, thread }
+    }
+
+    fn writer(&mut self) -> &mut Writer {
+        self.writer.as_mut().expect("the writer is open until the end")
+    }
+
+    fn put(&mut self, fill: impl FnOnce(&mut Batch)) {
+        let mut batch = Batch::default();
+        fill(&mut batch);
+        let writer = self.writer();
+        begin(writer);
+        for entry in batch.entries() {
+            let Entry::Record(record) = entry else { panic!("rows only") };
+            let descriptor = RecordDescriptor {
+                table: journal_table(record.table),
+                schema: journal_schema(record.schema),
+                operation: record.operation as u8,
+                flags: record.flags,
+                key_token: record.key_token,
+                key_group: KeyGroupId(0),
+            };
+            writer.record(&descriptor, batch.bytes(record.body)).expect("the journal takes it");
+        }
+        commit(writer);
+    }
+
+    fn wait(&self, what: &str, done: impl Fn(&Target) -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !done(&self.sink.0.lock().expect("no thread panicked")) {
+            assert!(Instant::now() < end, "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn wait_durable(&self, lines: &[&str]) {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let durable = self.sink.0.lock().expect("no thread panicked").durable.clone();
+            if durable == lines || Instant::now() > end {
+                assert_eq!(durable, lines);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn ask(&self, command: Command) -> Result<String, String> {
+        let (answer, answered) = channel();
+        self.requests.send((command, answer)).expect("the delivery listens");
+        answered.recv_timeout(Duration::from_secs(10)).expect("the delivery answers")
+    }
+
+    fn finish(mut self) -> Result<(), String> {
+        self.shared.source_ended.store(true, Ordering::SeqCst);
+        let outcome = self.thread.take().expect("it runs").join().expect("it did not panic");
+        self.writer.take().expect("it is open").close().expect("the journal closes");
+        let _ = std::fs::remove_dir_all(&self.folder);
+        outcome
+    }
+}
+
+fn begin(writer: &mut Writer) {
+    let mut header = Vec::new();
+    TransactionHeader { time_s: 1_700_000_000, ..TransactionHeader::default() }.encode(&mut header);
+    let start = TransactionStart { header: &header, snapshot: false };
+    writer.begin(start).expect("the journal takes it");
+}
+
+fn commit(writer: &mut Writer) {
+    let (mut trailer, mut position) = (Vec::new(), Vec::new());
+    let end = TransactionTrailer::default();
+    end.encode(&mut trailer);
+    end.step.encode(&mut position);
+    let commit = journal::Commit { trailer: &trailer, position: &position, time_us: 0, rows: 1 };
+    writer.commit(commit).expect("the journal takes it");
+    writer.flush().expect("the journal takes it");
+}
+
+fn put_schema(writer: &mut Writer) {
+    let mut bytes = Vec::new();
+    schema().encode(&mut bytes);
+    begin(writer);
+    writer.control(b"schema/1/1", Some(&bytes)).expect("the journal takes it");
+    commit(writer);
+}
+
+fn put_row(batch: &mut Batch, operation: Operation, flags: u8, id: i64) {
+    let mut row = batch.row(TableId(1), SchemaVersion(1), RowMeta::default());
+    let mut image = match operation {
+        Operation::Delete => row.before(1),
+        _ => row.after(1),
+    };
+    image.value(Value::Int(id));
+    row.finish(operation, flags, id as u64);
+}
+
+fn insert(batch: &mut Batch, id: i64) {
+    put_row(batch, Operation::Insert, 0, id);
+}
+
+fn move_key(batch: &mut Batch, from: i64, to: i64) {
+    put_row(batch, Operation::Delete, change::batch::FLAG_PAIR_FIRST, from);
+    put_row(batch, Operation::Insert, change::batch::FLAG_PAIR_SECOND, to);
+}
+
+#[test]
+fn changes_arrive_once_in_order_and_a_key_change_is_one_update() {
+    let mut rig = Rig::new("order", |_| {});
+    rig.put(|batch| {
+        insert(batch, 1);
+        insert(batch, 2);
+    });
+    rig.put(|batch| move_key(batch, 2, 3));
+    rig.wait_durable(&["Insert 1", "Insert 2", "Update 2>3"]);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_flush_that_fails_is_tried_again_from_the_cursor_without_doubles() {
+    let mut rig = Rig::new("retry", |target| target.failing_flushes = 2);
+    rig.put(|batch| insert(batch, 1));
+    rig.wait_durable(&["Insert 1"]);
+    rig.put(|batch| insert(batch, 2));
+    rig.wait_durable(&["Insert 1", "Insert 2"]);
+    assert!(rig.sink.0.lock().unwrap().opens >= 3);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_refused_record_parks_its_key_the_rest_goes_on_and_heal_brings_it_back() {
+    let mut rig = Rig::new("park", |target| target.refused_key = Some(2));
+    rig.put(|batch| {
+        insert(batch, 1);
+        insert(batch, 2);
+        insert(batch, 3);
+    });
+    rig.put(|batch| put_row(batch, Operation::Delete, 0, 2));
+    rig.put(|batch| insert(batch, 4));
+    rig.wait_durable(&["Insert 1", "Insert 3", "Insert 4"]);
+    rig.wait("the cursor with the parked key", |target| {
+        target.cursor.as_ref().is_some_and(|cursor| cursor.parked.len() == 1)
+    });
+    assert!(rig.ask(Command::Heal("shop.other".into())).is_err());
+    rig.sink.0.lock().unwrap().refused_key = None;
+    let healed = rig.ask(Command::Heal("shop.t".into())).expect("it heals");
+    assert!(healed.contains("2 changes"), "{healed}");
+    rig.put(|batch| insert(batch, 2));
+    rig.wait_durable(&["Insert 1", "Insert 3", "Insert 4", "Insert 2", "Delete 2", "Insert 2"]);
+    assert!(rig.sink.0.lock().unwrap().cursor.as_ref().unwrap().parked.is_empty());
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_paused_sink_waits_and_a_rewound_one_delivers_again() {
+    let mut rig = Rig::new("pause", |_| {});
+    rig.put(|batch| insert(batch, 1));
+    rig.wait_durable(&["Insert 1"]);
+    rig.ask(Command::Pause).expect("it pauses");
+    rig.put(|batch| insert(batch, 2));
+    std::thread::sleep(Duration::from_millis(100));
+    rig.wait_durable(&["Insert 1"]);
+    rig.ask(Command::Resume).expect("it goes on");
+    rig.wait_durable(&["Insert 1", "Insert 2"]);
+    rig.ask(Command::Rewind(rig.journal.first())).expect("it rewinds");
+    rig.wait_durable(&["Insert 1", "Insert 2", "Insert 1", "Insert 2"]);
+    let past = journal::Sequence(rig.journal.end().0 + 1);
+    assert!(rig.ask(Command::Rewind(past)).is_err());
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_cursor_of_another_journal_is_refused_with_a_hint() {
+    let rig = Rig::new("foreign", |target| {
+        target.cursor =
+            Some(Cursor { journal: [9; 16], sequence: 1, position: vec![], parked: vec![] });
+    });
+    let error = rig.finish().unwrap_err();
+    assert!(error.contains("another journal") && error.contains("--recover"), "{error}");
+}
