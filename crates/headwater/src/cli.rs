@@ -146,6 +146,12 @@ pub struct HealArgs {
     pub config: PathBuf,
     /// `database.table`.
     pub table: String,
+    /// Deliver again from the journal what the sinks set aside (the default).
+    #[arg(long, conflicts_with = "resnapshot")]
+    pub replay: bool,
+    /// Copy the table again from the source while its stream goes on.
+    #[arg(long)]
+    pub resnapshot: bool,
 }
 
 #[derive(Debug, clap::Args)]

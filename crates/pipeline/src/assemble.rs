@@ -60,7 +60,9 @@ pub fn journal_options(
         Some(file) => place.path(file),
         None => dir.with_extension("key"),
     };
-    let keys = match create {
+    // A key made anew would not open a journal that is there: then its file is missing.
+    let fresh = !std::fs::read_dir(&dir).is_ok_and(|mut files| files.next().is_some());
+    let keys = match create && fresh {
         true => FileKeys::open_or_create(&key_file)?,
         false => FileKeys::open(&key_file)?,
     };
@@ -88,12 +90,11 @@ pub fn source(
     };
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {
-            let _ = (config, resume);
-            Err(SourceError::new(
-                change::contract::ErrorKind::Unsupported,
-                "connect",
-                "the live source is not built in yet",
-            ))
+            let mut config = config.clone();
+            for file in [&mut config.tls.ca, &mut config.tls.cert, &mut config.tls.key] {
+                *file = file.take().map(|file| place.path(&file));
+            }
+            Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
         }
         SourceConfig::Recorded(config) => {
             let mut config = config.clone();
@@ -120,7 +121,14 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
             pipeline: place.name.clone(),
             sink: config.name.clone(),
         };
-        return Ok(Box::new(KafkaSink::new(kafka.clone(), &identity)?));
+        let mut kafka = kafka.clone();
+        let security = &mut kafka.security;
+        let files =
+            [&mut security.ca, &mut security.certificate, &mut security.key, &mut security.token_file];
+        for file in files {
+            *file = file.take().map(|file| place.path(&file));
+        }
+        return Ok(Box::new(KafkaSink::new(kafka, &identity)?));
     }
     if let Some(file) = &config.file {
         let encoder = file.format.encoder(&file.format_options).map_err(invalid)?;

@@ -7,6 +7,7 @@ use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// With [`KeepPosition::EverySecond`]: what has to be read again to fold a position is this much.
@@ -99,6 +100,9 @@ pub enum KeepPosition {
     EveryBytes(u64),
 }
 
+/// A table to copy again, and where the answer goes.
+pub type Resnapshot = (String, Sender<Result<(), String>>);
+
 /// What capture leaves when it has ended.
 pub struct Captured {
     /// Still open; close it last.
@@ -116,11 +120,17 @@ pub struct Capture {
     position_written: Instant,
     position_kept: Option<Position>,
     in_transaction: bool,
+    to_copy: Receiver<Resnapshot>,
 }
 
 impl Capture {
     /// A capture that appends with `writer` and reports to `shared`.
-    pub fn new(writer: Writer, shared: Arc<Shared>, keep: KeepPosition) -> Self {
+    pub fn new(
+        writer: Writer,
+        shared: Arc<Shared>,
+        keep: KeepPosition,
+        to_copy: Receiver<Resnapshot>,
+    ) -> Self {
         Self {
             writer,
             shared,
@@ -129,6 +139,7 @@ impl Capture {
             position_written: Instant::now() - POSITION_INTERVAL,
             position_kept: None,
             in_transaction: false,
+            to_copy,
         }
     }
 
@@ -172,6 +183,10 @@ impl Capture {
         while !self.shared.is_stopping() {
             if !self.wait_for_room() {
                 break;
+            }
+            while let Ok((table, answer)) = self.to_copy.try_recv() {
+                let asked = source.resnapshot(&table).map_err(|error| error.to_string());
+                let _ = answer.send(asked);
             }
             batch.clear();
             let polled = source.poll(&mut batch, POLL_WAIT);

@@ -45,6 +45,9 @@ pub enum Request {
     Heal {
         /// `database.table`.
         table: String,
+        /// Copy it again from the source instead of delivering from the journal.
+        #[serde(default)]
+        resnapshot: bool,
     },
     /// Stream lines.
     Tail {

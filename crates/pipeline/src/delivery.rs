@@ -4,9 +4,9 @@ use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError, journ
 use crate::parking::Parking;
 use crate::pattern::Patterns;
 use crate::recover;
-use crate::status::{Shared, now_us};
+use crate::status::Shared;
 use change::contract::ErrorKind;
-use change::{Cursor, Event, Position, Sink, SinkError};
+use change::{Cursor, Event, Operation, Position, Sink, SinkError};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Longest pause between two tries.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Target of what was parked because its log could not be decoded.
+pub const AT_CAPTURE: &str = "capture";
 /// A batch is flushed at this age even while more is waiting.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
 
@@ -94,6 +96,8 @@ pub struct Delivery {
     paused: bool,
     /// After a lost journal: what the sink has already, by the source's position.
     has: Option<Position>,
+    /// Where a person sent the sink while it could not run.
+    forced_start: Option<Sequence>,
     /// The running transaction is in it.
     skipping: bool,
 }
@@ -146,6 +150,7 @@ impl Delivery {
             unflushed,
             paused: false,
             has: None,
+            forced_start: None,
             skipping: false,
         }
     }
@@ -189,6 +194,9 @@ impl Delivery {
                 self.shared.stop();
                 return Ok(());
             }
+            if error.kind == ErrorKind::Lost && self.wait_for_person(&error) {
+                continue;
+            }
             if !matches!(error.kind, ErrorKind::Unavailable) {
                 return Err(error.to_string());
             }
@@ -218,6 +226,34 @@ impl Delivery {
         while let Ok((_, answer)) = self.requests.try_recv() {
             let _ = answer.send(Err("the sink is away just now; see `status`".into()));
         }
+    }
+
+    /// What was lost is a person's decision: the sink stands still until it is rewound or resumed;
+    /// false when a stop is asked for.
+    fn wait_for_person(&mut self, error: &SinkError) -> bool {
+        tracing::error!(sink = self.config.name, "{error}");
+        self.shared.on_sink(&self.config.name, |status| {
+            status.state = "failed".into();
+            status.error = error.to_string();
+        });
+        while !self.shared.is_stopping() {
+            match self.requests.recv_timeout(Duration::from_millis(100)) {
+                Ok((Command::Rewind(to), answer)) => {
+                    self.forced_start = Some(to);
+                    let _ = answer.send(Ok(format!("{} goes on at {to}", self.config.name)));
+                    return true;
+                }
+                Ok((Command::Resume, answer)) => {
+                    let _ = answer.send(Ok(format!("{} tries again", self.config.name)));
+                    return true;
+                }
+                Ok((_, answer)) => {
+                    let _ = answer.send(Err(format!("{} has failed: {error}", self.config.name)));
+                }
+                Err(_) => {}
+            }
+        }
+        false
     }
 
     fn set_state(&self, state: &str) {
@@ -262,6 +298,7 @@ impl Delivery {
             );
         }
         self.parking = parking;
+        let from = self.forced_start.take().unwrap_or(from);
         let from = self.checked_start(from)?;
         self.cursor.sequence = from.0;
         if let Some(cursor) = found {
@@ -269,6 +306,7 @@ impl Delivery {
         }
         self.reset_unflushed();
         self.hold()?;
+        self.report();
         self.shared.on_sink(&self.config.name, |status| {
             status.state = if self.paused { "paused" } else { "running" }.into();
             status.error.clear();
@@ -304,13 +342,15 @@ impl Delivery {
         if from > end {
             let detail = format!("the cursor {from} lies past the journal's end {end}");
             return Err(SinkError::new(ErrorKind::Corrupt, "open", detail)
-                .hint("the journal lost its end: restore it, or rewind the sink"));
+                .hint("the journal lost its end: restore its directory, or give the sink a fresh cursor \
+                       (kafka: another cursor_topic; file: move the file and its .cursor away)"));
         }
         if from < first {
             let detail = format!("the journal no longer holds {from}; it begins at {first}");
             return Err(SinkError::new(ErrorKind::Lost, "open", detail).hint(
-                "the sink was away longer than journal.retention; rewind it to `earliest` and \
-                 re-copy what it missed",
+                "the sink was away longer than journal.retention: `headwater rewind CONFIG SINK --to \
+                 earliest` goes on with what is left, `headwater heal CONFIG TABLE --resnapshot` \
+                 copies a table again",
             ));
         }
         Ok(from)
@@ -435,16 +475,11 @@ impl Delivery {
     }
 
     fn report(&self) {
-        let end = self.journal.end().0;
-        let behind = end.saturating_sub(self.cursor.sequence);
         let oldest = self.unflushed.oldest_us;
         self.shared.on_sink(&self.config.name, |status| {
             status.sequence = Sequence(self.cursor.sequence).to_string();
-            status.lag_rows = behind;
-            status.lag_seconds = match (behind, oldest) {
-                (0, _) | (_, None) => 0.0,
-                (_, Some(oldest)) => (now_us() - oldest).max(0) as f64 / 1e6,
-            };
+            status.at = self.cursor.sequence;
+            status.oldest_us = oldest;
             if !self.parking.is_empty() || !status.parked.is_empty() {
                 status.parked = self.parking.to_status();
             }
@@ -508,6 +543,12 @@ impl Delivery {
     /// Reads a parked table again up to now, then lets it go on.
     fn heal(&mut self, table: &str) -> Result<Result<String, String>, Stop> {
         self.flush()?;
+        if self.parking.is_of(table, AT_CAPTURE) {
+            return Ok(Err(format!(
+                "{table} could not be decoded at capture, so the journal has nothing to deliver \
+                 again; use `heal {table} --resnapshot`"
+            )));
+        }
         let Some(healing) = self.parking.remove(table) else {
             return Ok(Err(format!(
                 "nothing of {table} is parked in {}",
@@ -587,6 +628,10 @@ impl Delivery {
                     return false;
                 }
                 let name = format!("{database}.{table}");
+                if row.operation == Operation::Read && self.parking.is_of(&name, AT_CAPTURE) {
+                    // The source copies the table again: from its first row on it is whole.
+                    self.parking.remove(&name);
+                }
                 self.parking
                     .holds(&name, row.sequence, row.key_token, row.old_key_token)
             }
@@ -624,10 +669,11 @@ impl EventSink for Delivery {
     }
 
     fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Stop> {
-        if let Some(table) = record.table {
+        if let Some(table) = record.table
+            && self.config.tables.matches(&table.database, &table.name)
+        {
             let name = format!("{}.{}", table.database, table.name);
-            self.parking
-                .add(&name, None, record.sequence, "capture", record.reason);
+            self.parking.add(&name, None, record.sequence, AT_CAPTURE, record.reason);
         }
         self.unflushed.next = next;
         Ok(())

@@ -67,7 +67,7 @@ fn not_ready(report: &Report, lag_max: f64) -> Vec<String> {
     let mut late = Vec::new();
     if report.source.phase != "streaming" {
         late.push(format!("source: {}", report.source.phase));
-    } else if report.source.lag_seconds.is_none_or(|lag| lag > lag_max) {
+    } else if report.source.lag_seconds.is_some_and(|lag| lag > lag_max) {
         late.push("source: behind".into());
     }
     for (name, sink) in &report.sinks {

@@ -4,7 +4,7 @@
 //! left (at most `drain_timeout`), then the process may go.
 
 use crate::assemble::{self, Place};
-use crate::capture::{Capture, CaptureError, Captured, KeepPosition, Resumed, resume};
+use crate::capture::{Capture, CaptureError, Captured, KeepPosition, Resnapshot, Resumed, resume};
 use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
 use crate::delivery::{self, Command, Delivery};
@@ -117,7 +117,8 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         sinks: Vec::new(),
         _socket: None,
     };
-    running.listen(config, &dir)?;
+    let (resnapshots, to_copy) = channel();
+    running.listen(config, &dir, resnapshots)?;
     running.start_sinks(sinks, config.drain_timeout.0)?;
     let recorded = matches!(config.source, SourceConfig::Recorded(_));
     let keep = if recorded {
@@ -125,7 +126,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     } else {
         KeepPosition::EverySecond
     };
-    let capture = Capture::new(writer, Arc::clone(&shared), keep);
+    let capture = Capture::new(writer, Arc::clone(&shared), keep, to_copy);
     running.capture = Some(spawn_capture(capture, source, shared, journal)?);
     running.start_retention()?;
     Ok(running)
@@ -228,12 +229,18 @@ impl Running {
         report(&self.shared, &self.journal, &self.place.name)
     }
 
-    fn listen(&mut self, config: &Config, dir: &std::path::Path) -> Result<(), RunError> {
+    fn listen(
+        &mut self,
+        config: &Config,
+        dir: &std::path::Path,
+        resnapshots: Sender<Resnapshot>,
+    ) -> Result<(), RunError> {
         let handler = Arc::new(Commands {
             shared: Arc::clone(&self.shared),
             journal: self.journal.clone(),
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
+            resnapshots,
         });
         let socket = control::listen(dir, handler).map_err(|error| {
             let text = format!("listen on the control socket in {}: {error}", dir.display());
@@ -260,7 +267,6 @@ impl Running {
         sinks: Vec<(delivery::DeliveryConfig, Box<dyn change::Sink>)>,
         drain: Duration,
     ) -> Result<(), RunError> {
-        // A sink holds its place from the first moment, also before it is connected.
         for (config, sink) in sinks {
             let name = config.name.clone();
             let (sender, receiver) = channel();
@@ -268,8 +274,17 @@ impl Running {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(name.clone(), sender);
-            self.shared
-                .on_sink(&name, |status| status.state = "starting".into());
+            // A sink holds its place from the first moment, also before it is connected.
+            let known = self.journal.cursors().into_iter().find(|cursor| cursor.name == name);
+            let held = known.map_or(self.journal.first(), |cursor| cursor.cursor.sequence);
+            let hold = journal::Cursor { sequence: held, on_full: config.on_full };
+            self.journal
+                .set_cursor(&name, hold)
+                .map_err(|error| trouble(Trouble::Journal, error))?;
+            self.shared.on_sink(&name, |status| {
+                status.state = "starting".into();
+                status.at = held.0;
+            });
             let journal = self.journal.clone();
             let delivery = Delivery::new(config, journal, Arc::clone(&self.shared), sink, receiver);
             let thread = spawn(&format!("sink-{name}"), move || delivery.run(drain))?;
@@ -363,7 +378,7 @@ fn report(shared: &Shared, journal: &Journal, name: &str) -> Report {
         pid: Some(std::process::id()),
         source: SourceReport::new(shared.source(), rows),
         journal: JournalReport::new(journal, shared.journal_full.load(Ordering::Relaxed)),
-        sinks: shared.sinks(),
+        sinks: shared.sinks_against(journal.end().0),
     }
 }
 
@@ -373,6 +388,7 @@ struct Commands {
     journal: Journal,
     name: String,
     requests: Requests,
+    resnapshots: Sender<Resnapshot>,
 }
 
 impl Commands {
@@ -400,7 +416,18 @@ impl Commands {
         }
     }
 
-    fn heal(&self, table: &str) -> Answer {
+    fn heal(&self, table: &str, resnapshot: bool) -> Answer {
+        if resnapshot {
+            let (answer, answered) = channel();
+            if self.resnapshots.send((table.to_owned(), answer)).is_err() {
+                return Answer::refused("capture has ended; see `status`");
+            }
+            return match answered.recv_timeout(Duration::from_secs(60)) {
+                Ok(Ok(())) => Answer::done(format!("{table} is copied again; see `status`")),
+                Ok(Err(text)) => Answer::refused(text),
+                Err(_) => Answer::refused("capture gave no answer; see `status`"),
+            };
+        }
         let parked: Vec<String> = self
             .shared
             .sinks()
@@ -446,7 +473,7 @@ impl Handler for Commands {
                     Err(text) => Answer::refused(text),
                 }
             }
-            Request::Heal { table } => self.heal(&table),
+            Request::Heal { table, resnapshot } => self.heal(&table, resnapshot),
             Request::Stop => {
                 self.shared.stop();
                 Answer::done("stopping: capture ends, then the sinks drain")

@@ -36,6 +36,15 @@ pub struct SinkStatus {
     pub error: String,
     /// Tables and keys set aside.
     pub parked: Vec<ParkedStatus>,
+    /// First sequence not delivered yet, as a number.
+    #[serde(skip)]
+    pub at: u64,
+    /// Commit time of the oldest change in the running batch, microseconds since the epoch.
+    #[serde(skip)]
+    pub oldest_us: Option<i64>,
+    /// When the sink last had everything, microseconds since the epoch.
+    #[serde(skip)]
+    pub caught_up_us: i64,
 }
 
 /// What a sink set aside.
@@ -97,6 +106,25 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// All sinks' standing, their lag counted against the journal's end: right also for a sink that is
+    /// paused or away.
+    pub fn sinks_against(&self, end: u64) -> BTreeMap<String, SinkStatus> {
+        let now = now_us();
+        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        for status in sinks.values_mut() {
+            status.lag_rows = end.saturating_sub(status.at);
+            if status.lag_rows == 0 || status.caught_up_us == 0 {
+                status.caught_up_us = now;
+            }
+            let since = status.oldest_us.unwrap_or(status.caught_up_us);
+            status.lag_seconds = match status.lag_rows {
+                0 => 0.0,
+                _ => (now - since).max(0) as f64 / 1e6,
+            };
+        }
+        sinks.clone()
     }
 
     /// Changes one sink's standing.

@@ -40,6 +40,7 @@ pub fn heal(args: &HealArgs) -> Result<(), Failure> {
         &args.config,
         &Request::Heal {
             table: args.table.clone(),
+            resnapshot: args.resnapshot,
         },
     )
 }

@@ -98,7 +98,12 @@ fn prepare(dir: &Path, args: &DemoArgs, to_stdout: bool) -> Result<PathBuf, Fail
                 Some(path) => std::path::absolute(path).map_err(failed("find", path))?,
                 None => PathBuf::from("demo.jsonl"),
             };
-            // A demo may write over what a demo wrote: both are the same bytes.
+            // A demo may write over what a demo wrote: its cursor beside the file tells.
+            let mut cursor = path.clone().into_os_string();
+            cursor.push(".cursor");
+            if std::fs::remove_file(&cursor).is_ok() {
+                std::fs::remove_file(&path).map_err(failed("replace", &path))?;
+            }
             let quoted = serde_json::Value::from(path.to_string_lossy().into_owned());
             format!("file: {{path: {quoted}, format: FORMAT, format_options: {{ts: commit}}}}")
         }
@@ -263,7 +268,8 @@ fn tell(journal: &journal::Journal, config_file: &Path, started: Instant) -> Res
     let config = config_file.display();
     say(&format!(
         "\nTry next:\n  headwater tail {config} --from earliest --no-follow | head\n  headwater tail \
-         {config} --from 2026-02-01T00:00Z --table shop.customers --no-follow\n  headwater status \
+         {config} --from 5ca1ab1e-0000-4000-8000-00000000c0de:700 --table shop.customers \
+         --no-follow\n  headwater status \
          {config}\n  headwater check YOUR.yaml     # then: headwater run YOUR.yaml; see README.md\n\
          Messages are in {}.",
         config_file.with_file_name("demo.jsonl").display()

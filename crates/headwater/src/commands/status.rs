@@ -5,6 +5,7 @@ use crate::cli::StatusArgs;
 use crate::exit::Failure;
 use pipeline::assemble;
 use pipeline::config::Bytes;
+use pipeline::delivery::AT_CAPTURE;
 use pipeline::control::{self, Request};
 use pipeline::status::{JournalReport, Report, SinkStatus, SourceReport};
 use std::io::{Write, stdout};
@@ -25,7 +26,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
         writeln!(out, "{text}")?;
         return Ok(());
     }
-    out.write_all(render(&report).as_bytes())?;
+    out.write_all(render(&report, &args.config.display().to_string()).as_bytes())?;
     Ok(())
 }
 
@@ -62,14 +63,14 @@ fn stopped(config: &pipeline::config::Config, place: &assemble::Place) -> Result
     })
 }
 
-fn render(report: &Report) -> String {
+fn render(report: &Report, config: &str) -> String {
     let mut lines = Vec::new();
     let state = match report.pid {
         Some(pid) => format!("running, pid {pid}"),
         None => "stopped".to_owned(),
     };
     lines.push(format!("pipeline {} ({state})", report.pipeline));
-    render_source(&report.source, &mut lines);
+    render_source(&report.source, config, &mut lines);
     let journal = &report.journal;
     let limit = journal
         .disk_max
@@ -101,17 +102,16 @@ fn render(report: &Report) -> String {
                 "  parked: {what} since {} ({}): {}",
                 parked.from_sequence, parked.target, parked.reason
             ));
-            lines.push(format!(
-                "    fix the cause, then: headwater heal CONFIG {}",
-                parked.table
-            ));
+            let how = if parked.target == AT_CAPTURE { " --resnapshot" } else { "" };
+            let table = &parked.table;
+            lines.push(format!("    fix the cause, then: headwater heal {config} {table}{how}"));
         }
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn render_source(source: &SourceReport, lines: &mut Vec<String>) {
+fn render_source(source: &SourceReport, config: &str, lines: &mut Vec<String>) {
     let lag = match (source.lag_seconds, source.lag_bytes) {
         (Some(seconds), Some(bytes)) => format!(", lag {seconds:.1} s, {}", Bytes(bytes)),
         _ => String::new(),
@@ -143,5 +143,8 @@ fn render_source(source: &SourceReport, lines: &mut Vec<String>) {
     }
     for (table, since, reason) in &source.parked {
         lines.push(format!("  parked: {table} since {since}: {reason}"));
+        lines.push(format!(
+            "    fix the cause, then: headwater heal {config} {table} --resnapshot"
+        ));
     }
 }

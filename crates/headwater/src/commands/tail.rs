@@ -17,6 +17,8 @@ pub fn run(args: &TailArgs) -> Result<(), Failure> {
         .from
         .parse()
         .map_err(|text: String| Failure::new(exit::USAGE, format!("read --from: {text}")))?;
+    let encoder = pipeline::run::encoder(&args.format)
+        .map_err(|text| Failure::new(exit::USAGE, format!("read --format: {text}")))?;
     if let Some(stream) = control::connect(&place.journal_dir(&config)) {
         let request = Request::Tail {
             from: args.from.clone(),
@@ -30,8 +32,6 @@ pub fn run(args: &TailArgs) -> Result<(), Failure> {
     let journal = journal::open_read_only(assemble::journal_options(&config, &place, false)?)?;
     let found = seek::find(&journal, &from)
         .map_err(|text| Failure::new(exit::JOURNAL, format!("find {}: {text}", args.from)))?;
-    let encoder = pipeline::run::encoder(&args.format)
-        .map_err(|text| Failure::new(exit::USAGE, format!("read --format: {text}")))?;
     let options = TailOptions {
         from: found,
         tables: Patterns::new(&args.tables),

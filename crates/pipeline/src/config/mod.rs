@@ -100,8 +100,8 @@ pub enum CompressionConfig {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncryptionConfig {
-    /// The file with the key-encryption keys; made with mode 0600 when it is missing. Default:
-    /// `journal.key` in the directory above the journal's, named after it.
+    /// The file with the key-encryption keys; made with mode 0600 for a new journal. Default: the
+    /// journal directory's name with `.key`, beside it: `shop.key` for `shop.journal`.
     pub key_file: Option<PathBuf>,
 }
 
@@ -130,7 +130,7 @@ pub struct SinkConfig {
     /// Where a sink without a cursor begins: `earliest` or `now`. Default earliest.
     #[serde(default)]
     pub start: StartConfig,
-    /// Bytes after which a batch is made durable. Default 1MiB.
+    /// Bytes after which a batch is made durable; for Kafka at least 8MiB. Default 1MiB.
     #[serde(default = "batch_default")]
     pub batch_size: Bytes,
     /// Time after which a batch is made durable. Default 20ms for Kafka, 100ms for files.

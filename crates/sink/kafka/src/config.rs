@@ -19,7 +19,8 @@ pub struct KafkaConfig {
     /// does not allow become `_`. Default `{database}.{table}`.
     #[serde(default = "topic_default")]
     pub topic: String,
-    /// Topic of DDL statements. Default: the table's own, on partition 0.
+    /// Topic of DDL statements. Default: the table's own, on partition 0; statements without a table
+    /// (CREATE DATABASE) are then not sent.
     #[serde(default)]
     pub ddl_topic: Option<String>,
     /// Which rows share a partition, and so keep their order. Default `primary_key`.
@@ -108,7 +109,7 @@ pub struct Security {
     pub verify_hostname: Option<bool>,
     /// File with the OAUTHBEARER token; read again before the token ends.
     pub token_file: Option<PathBuf>,
-    /// Principal of the OAUTHBEARER token. Default: the token's subject is the broker's matter, `headwater`.
+    /// Principal of the OAUTHBEARER token. Default `headwater`; brokers usually take it from the token.
     pub token_principal: Option<String>,
     /// Seconds after which the token file is read again. Default 300.
     pub token_lifetime_s: Option<u32>,

@@ -308,6 +308,11 @@ impl KafkaSink {
         if self.messages.is_empty() {
             return Ok(());
         }
+        if change.ddl.table.is_empty() && self.ddl_topic.is_none() {
+            // No table's topic is its own: CREATE DATABASE and the like need a ddl_topic.
+            tracing::debug!("a statement without a table is not sent: ddl_topic is not set");
+            return Ok(());
+        }
         let template = self.ddl_topic.as_ref().unwrap_or(&self.topic);
         let topic = template.render(change.ddl.database, change.ddl.table);
         let table = format!("{}.{}", change.ddl.database, change.ddl.table);
@@ -443,6 +448,11 @@ impl Sink for KafkaSink {
         self.forget_batch();
         let producer =
             client::producer(&self.config, &self.transactional_id, self.context.clone())?;
+        // A broker that is away is told at once, not after the long wait for a coordinator.
+        producer
+            .client()
+            .fetch_metadata(Some(&self.cursor_topic), Duration::from_secs(5))
+            .map_err(|error| self.broker_error("connect", &error))?;
         if self.config.delivery == Delivery::Transactional {
             producer
                 .init_transactions(Duration::from_secs(15))

@@ -14,4 +14,4 @@ pub mod wire;
 
 pub use capture::Resume;
 pub use config::MysqlConfig;
-pub use live::{CheckItem, CheckLevel, MysqlSource, check};
+pub use live::{CheckItem, CheckLevel, Checked, MysqlSource, check};

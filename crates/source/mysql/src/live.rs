@@ -10,5 +10,5 @@ mod oracle;
 pub mod server;
 mod source;
 
-pub use check::{CheckItem, CheckLevel, check};
+pub use check::{CheckItem, CheckLevel, Checked, check};
 pub use source::MysqlSource;

@@ -498,7 +498,7 @@ fn logins_and_encryption() {
                 assert_eq!(answer.is_ok(), good);
             }
         }
-        let items = source_mysql::check(&server.config(&["shpo.*", "mysql.user"]));
+        let items = source_mysql::check(&server.config(&["shpo.*", "mysql.user"])).items;
         items.iter().for_each(|item| println!("  {item:?}"));
     }
 }

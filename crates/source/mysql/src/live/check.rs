@@ -27,11 +27,20 @@ pub struct CheckItem {
     pub fix: Option<String>,
 }
 
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The findings, in the order in which they were made.
+    pub items: Vec<CheckItem>,
+    /// The captured tables: database and name.
+    pub tables: Vec<(String, String)>,
+}
+
 /// Shortest time a log should be kept: a week-end and a night.
 const EXPIRE_SECONDS_MIN: u64 = 3 * 86_400;
 
 /// Connects and looks; never changes anything.
-pub fn check(config: &MysqlConfig) -> Vec<CheckItem> {
+pub fn check(config: &MysqlConfig) -> Checked {
     let mut report = Report::default();
     if let Err(error) = report.run(config) {
         let fix = (!error.hint.is_empty()).then(|| error.hint.clone());
@@ -41,12 +50,16 @@ pub fn check(config: &MysqlConfig) -> Vec<CheckItem> {
         };
         report.add(CheckLevel::Fail, text.to_string(), fix);
     }
-    report.items
+    Checked {
+        items: report.items,
+        tables: report.tables,
+    }
 }
 
 #[derive(Default)]
 struct Report {
     items: Vec<CheckItem>,
+    tables: Vec<(String, String)>,
 }
 
 impl Report {
@@ -80,6 +93,11 @@ impl Report {
         let names: Vec<(String, String)> = tables
             .into_iter()
             .map(|(database, table, _)| (database, table))
+            .collect();
+        self.tables = names
+            .iter()
+            .filter(|(database, table)| selection.matches(database, table))
+            .cloned()
             .collect();
         for pattern in selection.unmatched(&names) {
             self.add(
