@@ -478,7 +478,11 @@ impl Delivery {
         let oldest = self.unflushed.oldest_us;
         self.shared.on_sink(&self.config.name, |status| {
             status.sequence = Sequence(self.cursor.sequence).to_string();
-            status.at = self.cursor.sequence;
+            // With nothing in hand, what was passed over is not behind.
+            status.at = match self.unflushed.since {
+                Some(_) => self.cursor.sequence,
+                None => self.unflushed.next,
+            };
             status.oldest_us = oldest;
             if !self.parking.is_empty() || !status.parked.is_empty() {
                 status.parked = self.parking.to_status();
