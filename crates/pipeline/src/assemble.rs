@@ -91,7 +91,11 @@ pub fn source(
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {
             let mut config = config.clone();
-            for file in [&mut config.tls.ca, &mut config.tls.cert, &mut config.tls.key] {
+            for file in [
+                &mut config.tls.ca,
+                &mut config.tls.cert,
+                &mut config.tls.key,
+            ] {
                 *file = file.take().map(|file| place.path(&file));
             }
             Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
@@ -123,8 +127,12 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
         };
         let mut kafka = kafka.clone();
         let security = &mut kafka.security;
-        let files =
-            [&mut security.ca, &mut security.certificate, &mut security.key, &mut security.token_file];
+        let files = [
+            &mut security.ca,
+            &mut security.certificate,
+            &mut security.key,
+            &mut security.token_file,
+        ];
         for file in files {
             *file = file.take().map(|file| place.path(&file));
         }

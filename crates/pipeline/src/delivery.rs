@@ -341,9 +341,10 @@ impl Delivery {
         let (first, end) = (self.journal.first(), self.journal.end());
         if from > end {
             let detail = format!("the cursor {from} lies past the journal's end {end}");
-            return Err(SinkError::new(ErrorKind::Corrupt, "open", detail)
-                .hint("the journal lost its end: restore its directory, or give the sink a fresh cursor \
-                       (kafka: another cursor_topic; file: move the file and its .cursor away)"));
+            return Err(SinkError::new(ErrorKind::Corrupt, "open", detail).hint(
+                "the journal lost its end: restore its directory, or give the sink a fresh cursor \
+                       (kafka: another cursor_topic; file: move the file and its .cursor away)",
+            ));
         }
         if from < first {
             let detail = format!("the journal no longer holds {from}; it begins at {first}");
@@ -677,7 +678,8 @@ impl EventSink for Delivery {
             && self.config.tables.matches(&table.database, &table.name)
         {
             let name = format!("{}.{}", table.database, table.name);
-            self.parking.add(&name, None, record.sequence, AT_CAPTURE, record.reason);
+            self.parking
+                .add(&name, None, record.sequence, AT_CAPTURE, record.reason);
         }
         self.unflushed.next = next;
         Ok(())

@@ -68,7 +68,9 @@ impl Parking {
 
     /// Whether the table was set aside because of this target.
     pub fn is_of(&self, table: &str, target: &str) -> bool {
-        self.tables.get(table).is_some_and(|parked| parked.target == target)
+        self.tables
+            .get(table)
+            .is_some_and(|parked| parked.target == target)
     }
 
     /// Whether the whole table is set aside.

@@ -275,9 +275,16 @@ impl Running {
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(name.clone(), sender);
             // A sink holds its place from the first moment, also before it is connected.
-            let known = self.journal.cursors().into_iter().find(|cursor| cursor.name == name);
+            let known = self
+                .journal
+                .cursors()
+                .into_iter()
+                .find(|cursor| cursor.name == name);
             let held = known.map_or(self.journal.first(), |cursor| cursor.cursor.sequence);
-            let hold = journal::Cursor { sequence: held, on_full: config.on_full };
+            let hold = journal::Cursor {
+                sequence: held,
+                on_full: config.on_full,
+            };
             self.journal
                 .set_cursor(&name, hold)
                 .map_err(|error| trouble(Trouble::Journal, error))?;

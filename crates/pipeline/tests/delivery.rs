@@ -33,7 +33,9 @@ struct MemorySink(Arc<Mutex<Target>>);
 fn text(event: &Event<'_>) -> Option<String> {
     let Event::Row(row) = event else { return None };
     let image = row.after.or(row.before).expect("a row has an image");
-    let Cell::Value(Value::Int(id)) = image.cell(0) else { panic!("an integer key") };
+    let Cell::Value(Value::Int(id)) = image.cell(0) else {
+        panic!("an integer key")
+    };
     let old = match (row.old_key_token, row.before) {
         (Some(_), Some(before)) => match before.cell(0) {
             Cell::Value(Value::Int(old)) => format!("{old}>"),
@@ -101,7 +103,10 @@ fn schema() -> TableSchema {
         columns: vec![Column {
             name: "id".into(),
             declared: "int".into(),
-            kind: ColumnType::Int { bytes: 4, unsigned: false },
+            kind: ColumnType::Int {
+                bytes: 4,
+                unsigned: false,
+            },
             charset: None,
             collation: None,
             nullable: false,
@@ -131,7 +136,8 @@ struct Rig {
 
 impl Rig {
     fn new(name: &str, setup: impl FnOnce(&mut Target)) -> Self {
-        let folder = std::env::temp_dir().join(format!("hw-delivery-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hw-delivery-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("the folder is made");
         let keys = FileKeys::open_or_create(&folder.join("key")).expect("the key is made");
@@ -160,12 +166,24 @@ impl Rig {
             Box::new(sink.clone()),
             receiver,
         );
-        let thread = Some(std::thread::spawn(move || delivery.run(Duration::from_secs(5))));
-        Self { folder, journal, writer: Some(writer), sink, shared, requests, thread }
+        let thread = Some(std::thread::spawn(move || {
+            delivery.run(Duration::from_secs(5))
+        }));
+        Self {
+            folder,
+            journal,
+            writer: Some(writer),
+            sink,
+            shared,
+            requests,
+            thread,
+        }
     }
 
     fn writer(&mut self) -> &mut Writer {
-        self.writer.as_mut().expect("the writer is open until the end")
+        self.writer
+            .as_mut()
+            .expect("the writer is open until the end")
     }
 
     fn put(&mut self, fill: impl FnOnce(&mut Batch)) {
@@ -174,7 +192,9 @@ impl Rig {
         let writer = self.writer();
         begin(writer);
         for entry in batch.entries() {
-            let Entry::Record(record) = entry else { panic!("rows only") };
+            let Entry::Record(record) = entry else {
+                panic!("rows only")
+            };
             let descriptor = RecordDescriptor {
                 table: journal_table(record.table),
                 schema: journal_schema(record.schema),
@@ -183,7 +203,9 @@ impl Rig {
                 key_token: record.key_token,
                 key_group: KeyGroupId(0),
             };
-            writer.record(&descriptor, batch.bytes(record.body)).expect("the journal takes it");
+            writer
+                .record(&descriptor, batch.bytes(record.body))
+                .expect("the journal takes it");
         }
         commit(writer);
     }
@@ -199,7 +221,13 @@ impl Rig {
     fn wait_durable(&self, lines: &[&str]) {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
-            let durable = self.sink.0.lock().expect("no thread panicked").durable.clone();
+            let durable = self
+                .sink
+                .0
+                .lock()
+                .expect("no thread panicked")
+                .durable
+                .clone();
             if durable == lines || Instant::now() > end {
                 assert_eq!(durable, lines);
                 return;
@@ -210,14 +238,27 @@ impl Rig {
 
     fn ask(&self, command: Command) -> Result<String, String> {
         let (answer, answered) = channel();
-        self.requests.send((command, answer)).expect("the delivery listens");
-        answered.recv_timeout(Duration::from_secs(10)).expect("the delivery answers")
+        self.requests
+            .send((command, answer))
+            .expect("the delivery listens");
+        answered
+            .recv_timeout(Duration::from_secs(10))
+            .expect("the delivery answers")
     }
 
     fn finish(mut self) -> Result<(), String> {
         self.shared.source_ended.store(true, Ordering::SeqCst);
-        let outcome = self.thread.take().expect("it runs").join().expect("it did not panic");
-        self.writer.take().expect("it is open").close().expect("the journal closes");
+        let outcome = self
+            .thread
+            .take()
+            .expect("it runs")
+            .join()
+            .expect("it did not panic");
+        self.writer
+            .take()
+            .expect("it is open")
+            .close()
+            .expect("the journal closes");
         let _ = std::fs::remove_dir_all(&self.folder);
         outcome
     }
@@ -225,8 +266,15 @@ impl Rig {
 
 fn begin(writer: &mut Writer) {
     let mut header = Vec::new();
-    TransactionHeader { time_s: 1_700_000_000, ..TransactionHeader::default() }.encode(&mut header);
-    let start = TransactionStart { header: &header, snapshot: false };
+    TransactionHeader {
+        time_s: 1_700_000_000,
+        ..TransactionHeader::default()
+    }
+    .encode(&mut header);
+    let start = TransactionStart {
+        header: &header,
+        snapshot: false,
+    };
     writer.begin(start).expect("the journal takes it");
 }
 
@@ -235,7 +283,12 @@ fn commit(writer: &mut Writer) {
     let end = TransactionTrailer::default();
     end.encode(&mut trailer);
     end.step.encode(&mut position);
-    let commit = journal::Commit { trailer: &trailer, position: &position, time_us: 0, rows: 1 };
+    let commit = journal::Commit {
+        trailer: &trailer,
+        position: &position,
+        time_us: 0,
+        rows: 1,
+    };
     writer.commit(commit).expect("the journal takes it");
     writer.flush().expect("the journal takes it");
 }
@@ -244,7 +297,9 @@ fn put_schema(writer: &mut Writer) {
     let mut bytes = Vec::new();
     schema().encode(&mut bytes);
     begin(writer);
-    writer.control(b"schema/1/1", Some(&bytes)).expect("the journal takes it");
+    writer
+        .control(b"schema/1/1", Some(&bytes))
+        .expect("the journal takes it");
     commit(writer);
 }
 
@@ -263,8 +318,18 @@ fn insert(batch: &mut Batch, id: i64) {
 }
 
 fn move_key(batch: &mut Batch, from: i64, to: i64) {
-    put_row(batch, Operation::Delete, change::batch::FLAG_PAIR_FIRST, from);
-    put_row(batch, Operation::Insert, change::batch::FLAG_PAIR_SECOND, to);
+    put_row(
+        batch,
+        Operation::Delete,
+        change::batch::FLAG_PAIR_FIRST,
+        from,
+    );
+    put_row(
+        batch,
+        Operation::Insert,
+        change::batch::FLAG_PAIR_SECOND,
+        to,
+    );
 }
 
 #[test]
@@ -302,15 +367,30 @@ fn a_refused_record_parks_its_key_the_rest_goes_on_and_heal_brings_it_back() {
     rig.put(|batch| insert(batch, 4));
     rig.wait_durable(&["Insert 1", "Insert 3", "Insert 4"]);
     rig.wait("the cursor with the parked key", |target| {
-        target.cursor.as_ref().is_some_and(|cursor| cursor.parked.len() == 1)
+        target
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.parked.len() == 1)
     });
     assert!(rig.ask(Command::Heal("shop.other".into())).is_err());
     rig.sink.0.lock().unwrap().refused_key = None;
     let healed = rig.ask(Command::Heal("shop.t".into())).expect("it heals");
     assert!(healed.contains("2 changes"), "{healed}");
     rig.put(|batch| insert(batch, 2));
-    rig.wait_durable(&["Insert 1", "Insert 3", "Insert 4", "Insert 2", "Delete 2", "Insert 2"]);
-    assert!(rig.sink.0.lock().unwrap().cursor.as_ref().unwrap().parked.is_empty());
+    rig.wait_durable(&[
+        "Insert 1", "Insert 3", "Insert 4", "Insert 2", "Delete 2", "Insert 2",
+    ]);
+    assert!(
+        rig.sink
+            .0
+            .lock()
+            .unwrap()
+            .cursor
+            .as_ref()
+            .unwrap()
+            .parked
+            .is_empty()
+    );
     assert_eq!(rig.finish(), Ok(()));
 }
 
@@ -325,7 +405,8 @@ fn a_paused_sink_waits_and_a_rewound_one_delivers_again() {
     rig.wait_durable(&["Insert 1"]);
     rig.ask(Command::Resume).expect("it goes on");
     rig.wait_durable(&["Insert 1", "Insert 2"]);
-    rig.ask(Command::Rewind(rig.journal.first())).expect("it rewinds");
+    rig.ask(Command::Rewind(rig.journal.first()))
+        .expect("it rewinds");
     rig.wait_durable(&["Insert 1", "Insert 2", "Insert 1", "Insert 2"]);
     let past = journal::Sequence(rig.journal.end().0 + 1);
     assert!(rig.ask(Command::Rewind(past)).is_err());
@@ -335,9 +416,16 @@ fn a_paused_sink_waits_and_a_rewound_one_delivers_again() {
 #[test]
 fn a_cursor_of_another_journal_is_refused_with_a_hint() {
     let rig = Rig::new("foreign", |target| {
-        target.cursor =
-            Some(Cursor { journal: [9; 16], sequence: 1, position: vec![], parked: vec![] });
+        target.cursor = Some(Cursor {
+            journal: [9; 16],
+            sequence: 1,
+            position: vec![],
+            parked: vec![],
+        });
     });
     let error = rig.finish().unwrap_err();
-    assert!(error.contains("another journal") && error.contains("--recover"), "{error}");
+    assert!(
+        error.contains("another journal") && error.contains("--recover"),
+        "{error}"
+    );
 }

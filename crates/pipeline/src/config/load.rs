@@ -106,21 +106,23 @@ fn parse_error(
     }
 }
 
-/// For "unknown field `x`, expected one of `a`, `b`": the nearest of them.
+/// For "unknown field `x`, expected one of a, b": the nearest of them.
 fn suggestion(message: &str) -> Option<String> {
-    let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (wrong, known) = words.split_first()?;
-    if !message.contains("unknown") || known.is_empty() {
+    let wrong = message.split('`').nth(1)?;
+    let (_, list) = message
+        .split_once("expected one of ")
+        .or_else(|| message.split_once("expected "))?;
+    if !message.contains("unknown") {
         return None;
     }
-    let nearest = known
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)))?;
-    let close = strsim::jaro_winkler(wrong, nearest) > 0.7;
-    Some(match close {
-        true => format!("did you mean `{nearest}`?"),
-        false => format!("known here: {}", known.join(", ")),
-    })
+    let list = list.split(" at line").next().unwrap_or(list);
+    let known: Vec<&str> = list
+        .split(',')
+        .map(|word| word.trim_matches([' ', '`']))
+        .collect();
+    let near = |word: &&&str| strsim::jaro_winkler(wrong, word);
+    let nearest = known.iter().max_by(|a, b| near(a).total_cmp(&near(b)))?;
+    (near(&nearest) > 0.7).then(|| format!("did you mean `{nearest}`?"))
 }
 
 /// Replaces `${NAME}` and `${file:PATH}` outside comments, quoting the value as its place demands.
@@ -259,4 +261,45 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> ConfigError {
+        parse(text, "shop.yaml").expect_err("the config is wrong")
+    }
+
+    #[test]
+    fn an_unknown_key_has_its_line_and_the_nearest_known_one() {
+        let error = fault("source:\n  mysql:\n    url: mysql://a@b\n    tabels: [\"x.*\"]\n");
+        assert_eq!(error.place, "shop.yaml:4");
+        assert_eq!(error.hint, "did you mean `tables`?");
+        assert_eq!(error.line.trim(), "tabels: [\"x.*\"]");
+    }
+
+    #[test]
+    fn wrong_units_sinks_of_two_kinds_and_missing_variables_are_told() {
+        let source = "source: {mysql: {url: mysql://a@b}}\n";
+        let with = |more: &str| fault(&format!("{source}{more}")).to_string();
+        assert!(with("journal: {retention: 24}\n").contains("24h"));
+        assert!(with("sinks: [{name: a, stdout: {}, file: {path: x}}]\n").contains("exactly one"));
+        assert!(with("sinks: [{name: \"a b\", stdout: {}}]\n").contains("not usable"));
+        let error = fault("source: {mysql: {url: \"${HEADWATER_NO_SUCH_VARIABLE}\"}}\n");
+        assert!(error.what.contains("HEADWATER_NO_SUCH_VARIABLE"), "{error}");
+    }
+
+    #[test]
+    fn a_substituted_secret_never_stands_in_an_error() {
+        let file = std::env::temp_dir().join(format!("hw-secret-{}", std::process::id()));
+        std::fs::write(&file, "hunter2-of-headwater\n").unwrap();
+        let text = format!(
+            "source: {{mysql: {{url: 1, server_id: \"${{file:{}}}\"}}}}\n",
+            file.display()
+        );
+        let error = fault(&text).to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
 }
