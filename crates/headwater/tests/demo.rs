@@ -5,11 +5,23 @@ use testkit::TempDir;
 
 fn demo(dir: &TempDir) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_headwater"))
-        .args(["demo", "--once", "--format", "canal-json", "--out", "-", "--dir"])
+        .args([
+            "demo",
+            "--once",
+            "--format",
+            "canal-json",
+            "--out",
+            "-",
+            "--dir",
+        ])
         .arg(dir.path().join("demo"))
         .output()
         .expect("the binary runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output.stdout
 }
 
@@ -22,7 +34,9 @@ fn the_demo_writes_the_same_bytes_on_every_run_and_every_row_of_the_recording() 
     let count = |table: &str, kind: &str| {
         let end = format!("\"type\":\"{kind}\"}}");
         let table = format!("\"table\":\"{table}\"");
-        text.lines().filter(|line| line.contains(&table) && line.ends_with(&end)).count()
+        text.lines()
+            .filter(|line| line.contains(&table) && line.ends_with(&end))
+            .count()
     };
     // crates/testkit/recording/README.md has these counts.
     let expected = [

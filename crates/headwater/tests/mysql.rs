@@ -24,7 +24,10 @@ fn to_file(flavour: Flavour) {
     let server = MysqlServer::start(flavour, &[]);
     let tables = workload::tables(7, 2000);
     workload::create(&mut server.sql(), &tables, &mut Rng::new(7));
-    let pace = Pace { writers: 3, pause: Duration::from_millis(1) };
+    let pace = Pace {
+        writers: 3,
+        pause: Duration::from_millis(1),
+    };
     let writers = Writers::start(server.port(), &tables, 11, pace);
     writers.wait_more(50, MINUTES);
     let config = server.source_yaml("\"shop.*\"", &["snapshot_options: {chunk_rows: 200}"])
@@ -70,7 +73,10 @@ fn million_to_kafka(flavour: Flavour) {
     let mut tables = workload::tables(20, 500);
     workload::create(&mut server.sql(), &tables, &mut Rng::new(3));
     tables.push(workload::create_big(&mut server.sql(), "big", 1_000_000));
-    let pace = Pace { writers: 3, pause: Duration::from_millis(2) };
+    let pace = Pace {
+        writers: 3,
+        pause: Duration::from_millis(2),
+    };
     let writers = Writers::start(server.port(), &tables, 5, pace);
     writers.wait_more(20, MINUTES);
     let config = server.source_yaml("\"shop.*\"", &[])
@@ -117,7 +123,10 @@ fn fifty_kills_lose_and_double_nothing_in_kafka_and_file() {
     let kafka = Kafka::start(&[]);
     let tables = workload::tables(9, 6000);
     workload::create(&mut server.sql(), &tables, &mut Rng::new(17));
-    let pace = Pace { writers: 2, pause: Duration::from_millis(3) };
+    let pace = Pace {
+        writers: 2,
+        pause: Duration::from_millis(3),
+    };
     let writers = Writers::start(server.port(), &tables, 23, pace);
     let config = server.source_yaml("\"shop.*\"", &["snapshot_options: {chunk_rows: 100}"])
         + &format!(
@@ -126,7 +135,9 @@ fn fifty_kills_lose_and_double_nothing_in_kafka_and_file() {
             kafka.bootstrap()
         );
     let mut pipeline = Pipeline::new(BINARY, &config);
-    let seed = std::time::SystemTime::now().elapsed().map_or(1, |t| t.subsec_nanos().into());
+    let seed = std::time::SystemTime::now()
+        .elapsed()
+        .map_or(1, |t| t.subsec_nanos().into());
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
     for kill in 0..55 {
@@ -134,7 +145,11 @@ fn fifty_kills_lose_and_double_nothing_in_kafka_and_file() {
         // Early kills meet the snapshot and recovery, late ones the stream and Kafka's transactions.
         let reach = if kill % 3 == 0 { 150 } else { 900 };
         std::thread::sleep(Duration::from_millis(40 + rng.next() % reach));
-        assert!(pipeline.is_alive(), "it ended by itself: {}", pipeline.standing());
+        assert!(
+            pipeline.is_alive(),
+            "it ended by itself: {}",
+            pipeline.standing()
+        );
         pipeline.kill();
     }
     pipeline.start();

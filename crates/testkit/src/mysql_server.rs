@@ -113,10 +113,9 @@ impl MysqlServer {
     }
 
     fn create_user(&self) {
-        // MariaDB gives away the log's end without BINLOG MONITOR: one flavour has it, one has not.
+        // On MariaDB, SHOW MASTER STATUS needs BINLOG MONITOR.
         let privileges = match self.flavour {
-            Flavour::Mariadb10 => "SELECT, REPLICATION SLAVE, BINLOG MONITOR",
-            Flavour::Mariadb11 => "SELECT, REPLICATION SLAVE",
+            Flavour::Mariadb10 | Flavour::Mariadb11 => "SELECT, REPLICATION SLAVE, BINLOG MONITOR",
             _ => "SELECT, REPLICATION SLAVE, REPLICATION CLIENT",
         };
         let mut sql = self.sql();

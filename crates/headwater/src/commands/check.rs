@@ -28,7 +28,11 @@ pub fn run(path: &Path) -> Result<(), Failure> {
                 let file = place.path(file);
                 let found = std::fs::metadata(&file);
                 let item = CheckItem {
-                    level: if found.is_ok() { CheckLevel::Ok } else { CheckLevel::Fail },
+                    level: if found.is_ok() {
+                        CheckLevel::Ok
+                    } else {
+                        CheckLevel::Fail
+                    },
                     text: match found {
                         Ok(meta) => format!("recording {}, {} bytes", file.display(), meta.len()),
                         Err(error) => format!("recording {}: {error}", file.display()),
@@ -57,7 +61,11 @@ fn check_sinks(
 ) -> Result<(), Failure> {
     for sink in &config.sinks {
         let Some(kafka) = &sink.kafka else {
-            let what = if sink.file.is_some() { "file" } else { "stdout" };
+            let what = if sink.file.is_some() {
+                "file"
+            } else {
+                "stdout"
+            };
             print(out, &ok(format!("sink {}: {what}", sink.name)))?;
             continue;
         };
@@ -78,7 +86,14 @@ fn check_sinks(
             Err(error) => {
                 let level = CheckLevel::Fail;
                 let text = format!("sink {}: {error}", sink.name);
-                print(out, &CheckItem { level, text, fix: None })?;
+                print(
+                    out,
+                    &CheckItem {
+                        level,
+                        text,
+                        fix: None,
+                    },
+                )?;
                 *worst = (*worst).max(exit::SINK);
             }
         }
@@ -87,7 +102,11 @@ fn check_sinks(
 }
 
 fn ok(text: String) -> CheckItem {
-    CheckItem { level: CheckLevel::Ok, text, fix: None }
+    CheckItem {
+        level: CheckLevel::Ok,
+        text,
+        fix: None,
+    }
 }
 
 fn print(out: &mut dyn Write, item: &CheckItem) -> Result<(), Failure> {

@@ -5,8 +5,8 @@ use crate::cli::StatusArgs;
 use crate::exit::Failure;
 use pipeline::assemble;
 use pipeline::config::Bytes;
-use pipeline::delivery::AT_CAPTURE;
 use pipeline::control::{self, Request};
+use pipeline::delivery::AT_CAPTURE;
 use pipeline::status::{JournalReport, Report, SinkStatus, SourceReport};
 use std::io::{Write, stdout};
 
@@ -102,9 +102,15 @@ fn render(report: &Report, config: &str) -> String {
                 "  parked: {what} since {} ({}): {}",
                 parked.from_sequence, parked.target, parked.reason
             ));
-            let how = if parked.target == AT_CAPTURE { " --resnapshot" } else { "" };
+            let how = if parked.target == AT_CAPTURE {
+                " --resnapshot"
+            } else {
+                ""
+            };
             let table = &parked.table;
-            lines.push(format!("    fix the cause, then: headwater heal {config} {table}{how}"));
+            lines.push(format!(
+                "    fix the cause, then: headwater heal {config} {table}{how}"
+            ));
         }
     }
     lines.push(String::new());
