@@ -198,8 +198,12 @@ pub trait Source: Send {
     ///
     /// Errors: `Unsupported` for a source that cannot, `Invalid` for a table that is not captured.
     fn resnapshot(&mut self, table: &str) -> Result<(), SourceError> {
-        Err(SourceError::new(ErrorKind::Unsupported, "copy again", "this source cannot copy a table")
-            .at(table))
+        Err(SourceError::new(
+            ErrorKind::Unsupported,
+            "copy again",
+            "this source cannot copy a table",
+        )
+        .at(table))
     }
 }
 

@@ -144,7 +144,7 @@ fn fifty_kills_lose_and_double_nothing_in_kafka_and_file() {
         pipeline.start();
         // Early kills meet the snapshot and recovery, late ones the stream and Kafka's transactions.
         let reach = if kill % 3 == 0 { 150 } else { 900 };
-        std::thread::sleep(Duration::from_millis(40 + rng.next() % reach));
+        std::thread::sleep(Duration::from_millis(40 + rng.draw() % reach));
         assert!(
             pipeline.is_alive(),
             "it ended by itself: {}",

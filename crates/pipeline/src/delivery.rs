@@ -5,7 +5,7 @@ use crate::parking::Parking;
 use crate::pattern::Patterns;
 use crate::recover;
 use crate::status::Shared;
-use change::contract::ErrorKind;
+use change::contract::{ErrorKind, Parked};
 use change::{Cursor, Event, Operation, Position, Sink, SinkError};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
@@ -289,13 +289,7 @@ impl Delivery {
             self.config.parked_keys_max,
         );
         for parked in kept.to_cursor() {
-            parking.add(
-                &parked.table,
-                parked.key_token,
-                parked.from_sequence,
-                &parked.target,
-                &parked.reason,
-            );
+            parking.add(&parked);
         }
         self.parking = parking;
         let from = self.forced_start.take().unwrap_or(from);
@@ -563,13 +557,7 @@ impl Delivery {
         let from = healing.from_sequence().unwrap_or(self.cursor.sequence);
         if from < self.journal.first().0 {
             for parked in healing.to_cursor() {
-                self.parking.add(
-                    &parked.table,
-                    parked.key_token,
-                    parked.from_sequence,
-                    &parked.target,
-                    &parked.reason,
-                );
+                self.parking.add(&parked);
             }
             return Ok(Err(format!(
                 "the journal no longer holds {}, where {table} was parked; use `heal {table} \
@@ -678,8 +666,13 @@ impl EventSink for Delivery {
             && self.config.tables.matches(&table.database, &table.name)
         {
             let name = format!("{}.{}", table.database, table.name);
-            self.parking
-                .add(&name, None, record.sequence, AT_CAPTURE, record.reason);
+            self.parking.add(&Parked {
+                table: name,
+                key_token: None,
+                from_sequence: record.sequence,
+                target: AT_CAPTURE.to_owned(),
+                reason: record.reason.to_owned(),
+            });
         }
         self.unflushed.next = next;
         Ok(())

@@ -30,13 +30,7 @@ impl Parking {
             keys_max,
         };
         for one in parked {
-            parking.add(
-                &one.table,
-                one.key_token,
-                one.from_sequence,
-                &one.target,
-                &one.reason,
-            );
+            parking.add(one);
         }
         parking
     }
@@ -97,36 +91,36 @@ impl Parking {
             true => String::new(),
             false => format!(" (key columns: {})", rejection.key_columns.join(", ")),
         };
-        let reason = format!("{}{keys}", rejection.reason);
-        self.add(
-            &rejection.table,
-            rejection.key_token,
-            rejection.sequence,
-            &rejection.target,
-            &reason,
-        );
+        self.add(&Parked {
+            table: rejection.table.clone(),
+            key_token: rejection.key_token,
+            from_sequence: rejection.sequence,
+            target: rejection.target.clone(),
+            reason: format!("{}{keys}", rejection.reason),
+        });
     }
 
     /// Sets a key, or a table, aside.
-    pub fn add(&mut self, table: &str, key: Option<u64>, from: u64, target: &str, reason: &str) {
+    pub fn add(&mut self, new: &Parked) {
+        let from = new.from_sequence;
         let parked = self
             .tables
-            .entry(table.to_owned())
+            .entry(new.table.clone())
             .or_insert_with(|| ParkedTable {
                 keys: Some(HashMap::new()),
                 from_sequence: from,
-                target: target.to_owned(),
-                reason: reason.to_owned(),
+                target: new.target.clone(),
+                reason: new.reason.clone(),
             });
         parked.from_sequence = parked.from_sequence.min(from);
-        match (key, &mut parked.keys) {
+        match (new.key_token, &mut parked.keys) {
             (Some(key), Some(keys)) => {
                 keys.entry(key).or_insert(from);
             }
             (None, keys) => *keys = None,
             (Some(_), None) => {}
         }
-        self.limit(table);
+        self.limit(&new.table);
     }
 
     /// Takes a table out; returns from which sequence it has to be read again.
@@ -190,11 +184,21 @@ impl Parking {
 mod tests {
     use super::*;
 
+    fn parked(key: u64, from_sequence: u64) -> Parked {
+        Parked {
+            table: "a.t".into(),
+            key_token: Some(key),
+            from_sequence,
+            target: "topic t".into(),
+            reason: "too large".into(),
+        }
+    }
+
     #[test]
     fn a_parked_key_holds_its_later_changes_and_what_moves_to_or_from_it() {
         let mut parking = Parking::new(&[], 10);
         assert!(!parking.holds("a.t", 1, 7, None));
-        parking.add("a.t", Some(7), 5, "topic t", "too large");
+        parking.add(&parked(7, 5));
         assert!(parking.holds("a.t", 6, 7, None));
         assert!(!parking.holds("a.t", 7, 8, None));
         assert!(parking.holds("a.t", 8, 9, Some(7)));
@@ -209,7 +213,7 @@ mod tests {
     fn too_many_keys_park_the_table() {
         let mut parking = Parking::new(&[], 2);
         for key in 0..3 {
-            parking.add("a.t", Some(key), key, "topic t", "too large");
+            parking.add(&parked(key, key));
         }
         assert!(parking.holds_table("a.t"));
         assert_eq!(parking.to_status()[0].keys, None);

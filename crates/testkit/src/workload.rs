@@ -143,7 +143,7 @@ fn value(rng: &mut Rng, column: usize) -> String {
     if rng.chance(12) {
         return "NULL".into();
     }
-    let n = rng.next();
+    let n = rng.draw();
     match column {
         0 => (n as i32).to_string(),
         1 => format!("{}.{:04}", n as i32, n >> 40 & 0xFFF),
