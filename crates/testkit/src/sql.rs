@@ -42,9 +42,9 @@ impl Sql {
             .map_err(|error| error.to_string())
     }
 
-    /// Runs statements that must succeed; several are split at `;` before a line break.
+    /// Runs statements that must succeed; several are split at `;` before a blank or a line break.
     pub fn exec(&mut self, statements: &str) {
-        for statement in statements.split(";\n") {
+        for statement in statements.split("; ").flat_map(|part| part.split(";\n")) {
             let statement = statement.trim().trim_end_matches(';');
             if statement.is_empty() {
                 continue;

@@ -1,12 +1,15 @@
 //! What is in Kafka, as a read_committed consumer sees it.
 
 use crate::rebuild::Rebuilt;
+use rdkafka::Message;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::{Message, admin::AdminClient};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -58,6 +61,28 @@ impl Topics {
         let bootstrap = self.settings.get("bootstrap.servers").unwrap_or_default();
         settings.set("bootstrap.servers", bootstrap);
         settings.create().expect("the settings are right")
+    }
+
+    /// Makes a topic.
+    pub fn create(&self, topic: &str, partitions: i32, settings: &[(&str, &str)]) {
+        let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        for (name, value) in settings {
+            new = new.set(name, value);
+        }
+        let made = self.admin().create_topics([&new], &AdminOptions::new());
+        let made = pollster::block_on(made).expect("the broker answers");
+        assert!(made.iter().all(Result::is_ok), "{made:?}");
+    }
+
+    /// Changes a topic's settings.
+    pub fn configure(&self, topic: &str, settings: &[(&str, &str)]) {
+        let mut config = AlterConfig::new(ResourceSpecifier::Topic(topic));
+        for (name, value) in settings {
+            config = config.set(name, value);
+        }
+        let done = self.admin().alter_configs([&config], &AdminOptions::new());
+        let done = pollster::block_on(done).expect("the broker answers");
+        assert!(done.iter().all(Result::is_ok), "{done:?}");
     }
 
     /// Topics whose names begin with `prefix`, and their partitions.
