@@ -193,18 +193,6 @@ pub trait Source: Send {
 
     /// The full position of everything handed out so far, for a control record.
     fn position(&self) -> Option<crate::Position>;
-
-    /// Copies one table (`database.table`) again while the stream goes on, and ends its parking.
-    ///
-    /// Errors: `Unsupported` for a source that cannot, `Invalid` for a table that is not captured.
-    fn resnapshot(&mut self, table: &str) -> Result<(), SourceError> {
-        Err(SourceError::new(
-            ErrorKind::Unsupported,
-            "copy again",
-            "this source cannot copy a table",
-        )
-        .at(table))
-    }
 }
 
 /// A key or table that a sink set aside.

@@ -438,7 +438,7 @@ fn aged_out(position: u64) -> Error {
         "the sequence has aged out",
     )
     .at(Sequence(position))
-    .hint("resync what is missing, or start at the oldest retained sequence")
+    .hint("start at the oldest retained sequence, and copy again what is missing")
 }
 
 /// The control state as of `from`.

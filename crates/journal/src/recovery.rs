@@ -509,7 +509,7 @@ pub(crate) fn refuse_lost_end(next: u64, cursor: Option<(&str, Sequence)>) -> Re
             let end = Sequence(next);
             let detail = format!("the journal ends at {end}, but cursor {name} is at {sequence}");
             Err(Error::new(ErrorKind::Corrupt, "open journal", detail).hint(
-                "the end of the journal was lost; restore it, or remove the cursors file and resync",
+                "the end of the journal was lost; restore it, or start with a fresh journal directory and `run --recover`",
             ))
         }
         _ => Ok(()),

@@ -20,7 +20,7 @@ use crate::seal::{CipherKey, OpenKeys, PiecePlace, SPINE, Unsealing, open_piece}
 /// A window that grew past this gives its memory back.
 const WINDOW_KEEP_BYTES: usize = 1 << 20;
 
-const DAMAGE_HINT: &str = "the disk returned other bytes than were written; restore the file from a copy, or move it away and resync";
+const DAMAGE_HINT: &str = "the disk returned other bytes than were written; restore the file from a copy, or start with a fresh journal directory and `run --recover`";
 
 pub(crate) fn path(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:06}.seg"))

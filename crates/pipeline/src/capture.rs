@@ -1,6 +1,8 @@
 //! From the source into the journal: one thread, one batch, no waiting for sinks.
 
-use crate::event_reader::{EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError};
+use crate::event_reader::{
+    EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
+};
 use crate::event_reader::{journal_schema, journal_table};
 use crate::status::Shared;
 use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
@@ -103,6 +105,9 @@ pub enum KeepPosition {
 /// A table to copy again, and where the answer goes.
 pub type Resnapshot = (String, Sender<Result<(), String>>);
 
+/// Opens the source anew where the journal ends.
+pub type Reopen = Box<dyn Fn(Resumed) -> Result<Box<dyn Source>, SourceError> + Send>;
+
 /// What capture leaves when it has ended.
 pub struct Captured {
     /// Still open; close it last.
@@ -121,17 +126,40 @@ pub struct Capture {
     position_kept: Option<Position>,
     in_transaction: bool,
     to_copy: Receiver<Resnapshot>,
+    journal: Journal,
+    reopen: Reopen,
+}
+
+/// What a capture works with.
+pub struct CaptureParts {
+    /// Appends.
+    pub writer: Writer,
+    /// The same journal, for reading where to resume.
+    pub journal: Journal,
+    /// Where it reports.
+    pub shared: Arc<Shared>,
+    /// When the full position is kept.
+    pub keep: KeepPosition,
+    /// Tables to copy again.
+    pub to_copy: Receiver<Resnapshot>,
+    /// Opens the source anew.
+    pub reopen: Reopen,
 }
 
 impl Capture {
-    /// A capture that appends with `writer` and reports to `shared`.
-    pub fn new(
-        writer: Writer,
-        shared: Arc<Shared>,
-        keep: KeepPosition,
-        to_copy: Receiver<Resnapshot>,
-    ) -> Self {
+    /// A capture of these parts.
+    pub fn new(parts: CaptureParts) -> Self {
+        let CaptureParts {
+            writer,
+            journal,
+            shared,
+            keep,
+            to_copy,
+            reopen,
+        } = parts;
         Self {
+            journal,
+            reopen,
             writer,
             shared,
             keep,
@@ -146,10 +174,10 @@ impl Capture {
     /// Runs until the source ends, fails, or a stop is asked for; then makes everything durable.
     ///
     /// The writer comes back open: sinks hold their places in the journal until they have drained.
-    pub fn run(mut self, source: &mut dyn Source, journal: &Journal) -> Captured {
-        let pumped = self.pump(source);
-        let ended = self.settle(journal);
-        self.publish(source);
+    pub fn run(mut self, mut source: Box<dyn Source>) -> Captured {
+        let pumped = self.pump(&mut source);
+        let ended = self.settle();
+        self.publish(&mut *source);
         Captured {
             writer: self.writer,
             outcome: pumped.and(ended),
@@ -157,17 +185,18 @@ impl Capture {
     }
 
     /// Takes an unfinished transaction back and waits until the rest is durable.
-    fn settle(&mut self, journal: &Journal) -> Result<(), CaptureError> {
+    fn settle(&mut self) -> Result<(), CaptureError> {
         if self.in_transaction {
             self.writer.rollback()?;
         }
         self.writer.flush()?;
         let end = self.writer.next_sequence();
-        while journal.end() < end {
-            if let Some(error) = journal.failed() {
+        while self.journal.end() < end {
+            if let Some(error) = self.journal.failed() {
                 return Err(error.into());
             }
-            journal.wait(journal.end(), Duration::from_millis(100));
+            self.journal
+                .wait(self.journal.end(), Duration::from_millis(100));
             self.writer.poll()?;
             if self.in_transaction {
                 // Sequences of what was taken back are never shown.
@@ -177,20 +206,21 @@ impl Capture {
         Ok(())
     }
 
-    fn pump(&mut self, source: &mut dyn Source) -> Result<(), CaptureError> {
+    fn pump(&mut self, source: &mut Box<dyn Source>) -> Result<(), CaptureError> {
         let mut batch = Batch::default();
         let mut status_due = Instant::now();
         while !self.shared.is_stopping() {
             if !self.wait_for_room() {
                 break;
             }
-            while let Ok((table, answer)) = self.to_copy.try_recv() {
-                let asked = source.resnapshot(&table).map_err(|error| error.to_string());
-                let _ = answer.send(asked);
+            if !self.in_transaction
+                && let Ok((table, answer)) = self.to_copy.try_recv()
+            {
+                let _ = answer.send(self.copy_again(&table, source)?);
             }
             batch.clear();
             let polled = source.poll(&mut batch, POLL_WAIT);
-            self.append(&batch, source)?;
+            self.append(&batch, &**source)?;
             batch.shrink(4 << 20);
             match polled.map_err(CaptureError::Source)? {
                 Progress::Data => {}
@@ -202,10 +232,62 @@ impl Capture {
             }
             if Instant::now() >= status_due {
                 status_due = Instant::now() + STATUS_INTERVAL;
-                self.publish(source);
+                self.publish(&mut **source);
             }
         }
         Ok(())
+    }
+
+    /// Forgets that a table was copied and why it was parked, and opens the source anew: it then
+    /// copies the table like one that was never copied, while the stream goes on.
+    fn copy_again(
+        &mut self,
+        table: &str,
+        source: &mut Box<dyn Source>,
+    ) -> Result<Result<(), String>, CaptureError> {
+        let state = self.journal.control();
+        let named = |bytes: &[u8]| {
+            let schema = change::TableSchema::decode(bytes).ok()?;
+            (format!("{}.{}", schema.database, schema.name) == table).then_some(schema.table)
+        };
+        let found = state
+            .prefix(SCHEMA_PREFIX)
+            .find_map(|(_, entry)| named(&entry.value));
+        let Some(id) = found else {
+            return Ok(Err(format!("{table} is not a captured table")));
+        };
+        let (header, trailer, step) = empty_transaction();
+        self.retry(|writer| {
+            writer.begin(TransactionStart {
+                header: &header,
+                snapshot: false,
+            })
+        })?;
+        let keys = [
+            format!("source/snapshot/{}", id.0),
+            "source/snapshot".to_owned(),
+            format!("source/parked/{table}"),
+        ];
+        for key in keys {
+            self.retry(|writer| writer.control(key.as_bytes(), None).map(|_| ()))?;
+        }
+        let time_us = crate::status::now_us();
+        let commit = journal::Commit {
+            trailer: &trailer,
+            position: &step,
+            time_us,
+            rows: 0,
+        };
+        self.retry(|writer| writer.commit(commit).map(|_| ()))?;
+        self.settle()?;
+        let resumed = resume(&self.journal).map_err(CaptureError::Read)?;
+        match (self.reopen)(resumed) {
+            Ok(opened) => {
+                *source = opened;
+                Ok(Ok(()))
+            }
+            Err(error) => Ok(Err(error.to_string())),
+        }
     }
 
     fn publish(&self, source: &mut dyn Source) {

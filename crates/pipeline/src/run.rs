@@ -4,7 +4,9 @@
 //! left (at most `drain_timeout`), then the process may go.
 
 use crate::assemble::{self, Place};
-use crate::capture::{Capture, CaptureError, Captured, KeepPosition, Resnapshot, Resumed, resume};
+use crate::capture::{
+    Capture, CaptureError, CaptureParts, Captured, KeepPosition, Resnapshot, Resumed, resume,
+};
 use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
 use crate::delivery::{self, Command, Delivery};
@@ -126,14 +128,22 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     } else {
         KeepPosition::EverySecond
     };
-    let capture = Capture::new(writer, Arc::clone(&shared), keep, to_copy);
-    running.capture = Some(spawn_capture(capture, source, shared, journal)?);
+    let (source_config, its_place) = (config.source.clone(), place.clone());
+    let capture = Capture::new(CaptureParts {
+        writer,
+        journal,
+        shared: Arc::clone(&shared),
+        keep,
+        to_copy,
+        reopen: Box::new(move |resumed| assemble::source(&source_config, &its_place, resumed)),
+    });
+    running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
     Ok(running)
 }
 
 fn source_trouble(error: change::SourceError) -> RunError {
-    let kind = match error.operation.starts_with("configure") {
+    let kind = match error.operation.contains("config") {
         true => Trouble::Config,
         false => Trouble::Source,
     };
@@ -168,9 +178,11 @@ fn resumed(
     match recover::oldest(positions) {
         Some(position) => {
             tracing::warn!("the journal is new: capture begins again at {position}");
+            let mut control = resumed.control;
+            control.push((b"source/snapshot".to_vec(), b"recovered".to_vec()));
             Ok(Resumed {
                 position: Some(position),
-                ..resumed
+                control,
             })
         }
         None => Err(trouble(
@@ -193,12 +205,11 @@ fn spawn<T: Send + 'static>(
 
 fn spawn_capture(
     capture: Capture,
-    mut source: Box<dyn Source>,
+    source: Box<dyn Source>,
     shared: Arc<Shared>,
-    journal: Journal,
 ) -> Result<JoinHandle<Captured>, RunError> {
     spawn("capture", move || {
-        let captured = capture.run(&mut *source, &journal);
+        let captured = capture.run(source);
         if let Err(error) = &captured.outcome {
             tracing::error!("capture ended: {error}");
             shared.stop();
@@ -241,6 +252,12 @@ impl Running {
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
             resnapshots,
+            can_copy: match &config.source {
+                SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
+                    source.snapshot != source_mysql::config::SnapshotMode::Never
+                }
+                SourceConfig::Recorded(_) => false,
+            },
         });
         let socket = control::listen(dir, handler).map_err(|error| {
             let text = format!("listen on the control socket in {}: {error}", dir.display());
@@ -396,6 +413,7 @@ struct Commands {
     name: String,
     requests: Requests,
     resnapshots: Sender<Resnapshot>,
+    can_copy: bool,
 }
 
 impl Commands {
@@ -424,6 +442,11 @@ impl Commands {
     }
 
     fn heal(&self, table: &str, resnapshot: bool) -> Answer {
+        if resnapshot && !self.can_copy {
+            return Answer::refused(
+                "this source copies no tables: it is a recording, or has snapshot: never",
+            );
+        }
         if resnapshot {
             let (answer, answered) = channel();
             if self.resnapshots.send((table.to_owned(), answer)).is_err() {

@@ -156,7 +156,7 @@ pub enum OnFullConfig {
     /// Capture pauses.
     #[default]
     Pause,
-    /// The sink loses its place; `resync` heals it.
+    /// The sink loses its place; `heal TABLE --resnapshot` brings its tables back.
     Detach,
 }
 

@@ -45,7 +45,20 @@ impl ClientContext for Context {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(target: "kafka", "{error}: {reason}");
-        if let Ok(mut trouble) = self.trouble.lock() {
+        // "All brokers are down" follows a refused login: the first says more.
+        let telling = |error: &KafkaError| {
+            matches!(
+                error.rdkafka_error_code(),
+                Some(
+                    RDKafkaErrorCode::Authentication
+                        | RDKafkaErrorCode::SaslAuthenticationFailed
+                        | RDKafkaErrorCode::SSL
+                )
+            )
+        };
+        if let Ok(mut trouble) = self.trouble.lock()
+            && !trouble.as_ref().is_some_and(telling)
+        {
             *trouble = Some(error);
         }
     }

@@ -77,6 +77,8 @@ impl MysqlSource {
     /// another server answers, `Unavailable` when no server answers.
     pub fn open(config: MysqlConfig, resume: Resume) -> Result<Self, SourceError> {
         let endpoint = Endpoint::parse(&config.url)?;
+        // What is wrong in the config is told before anything is connected.
+        selection(&config.tables)?;
         let place = format!("{}:{}", endpoint.host, endpoint.port);
         let wire = |operation: &'static str| {
             let place = place.clone();
@@ -84,6 +86,7 @@ impl MysqlSource {
         };
         let mut connection = Connection::open(&endpoint, &config.tls).map_err(wire("connect"))?;
         let server = Server::read(&mut connection).map_err(wire("ask the server"))?;
+        must_log_rows(&mut connection, &server).map_err(wire("ask the server"))??;
         let position = match resume.full_position() {
             Some(position) => position,
             None => first_position(&config, &server, &mut connection)?,
@@ -501,7 +504,7 @@ fn lost(position: &Position, what: &str) -> SourceError {
         format!("the server purged {what}"),
     )
     .at(format!("{}:{}", position.file, position.offset))
-    .hint("headwater resync copies the tables again while the stream goes on; keep logs longer: SET PERSIST binlog_expire_logs_seconds = 604800")
+    .hint("headwater rewind cannot bring it back: start with a fresh journal directory (a new snapshot), or set start; keep logs longer: SET PERSIST binlog_expire_logs_seconds = 604800")
 }
 
 /// Refuses a server that lacks transactions which the journal holds.
@@ -515,7 +518,7 @@ fn phantom(ours: &change::GtidSet, executed: &change::GtidSet) -> Result<(), Sou
         "go on after a failover",
         format!("the journal holds transactions that this server never executed: {phantom}"),
     )
-    .hint("headwater resync of the tables they touched brings the targets back to this server's state"))
+    .hint("if this server is the right one, start with a fresh journal directory: its snapshot brings the targets to this server's state"))
 }
 
 /// Whether the position's file is still there.
@@ -530,7 +533,7 @@ fn is_kept(position: &Position, files: &[(String, u64)]) -> Result<bool, SourceE
             format!("the file ends at {size}: the server lost the end of its log"),
         )
         .at(format!("{}:{}", position.file, position.offset))
-        .hint("headwater resync copies the tables again")),
+        .hint("start with a fresh journal directory: its snapshot copies the tables again")),
         Some(_) => Ok(true),
         None => {
             if position.gtids == Gtids::None {
@@ -650,4 +653,29 @@ fn seed(
         }
     }
     Ok(())
+}
+
+/// A log of statements cannot be captured: said before anything is missed.
+fn must_log_rows(
+    connection: &mut Connection,
+    server: &Server,
+) -> Result<Result<(), SourceError>, WireFailure> {
+    let format = connection
+        .text("SELECT @@GLOBAL.binlog_format")?
+        .unwrap_or_default();
+    if format.eq_ignore_ascii_case("ROW") {
+        return Ok(Ok(()));
+    }
+    let fix = match server.mariadb {
+        true => {
+            "SET GLOBAL binlog_format = 'ROW'; and binlog_format=ROW in my.cnf, so that it lasts"
+        }
+        false => "SET PERSIST binlog_format = 'ROW';",
+    };
+    let detail =
+        format!("binlog_format is {format}: changes are logged as statements, not as rows");
+    let error = SourceError::new(ErrorKind::Invalid, "capture", detail);
+    Ok(Err(error.hint(format!(
+        "{fix} sessions that are open keep the old format until they reconnect"
+    ))))
 }

@@ -63,6 +63,8 @@ impl Snapshot {
         let options = &config.snapshot_options;
         let chunk_rows = options.chunk_rows.clamp(100, 1_000_000);
         let mut tables = BTreeMap::new();
+        // After a lost journal the sinks have what is older than the position: nothing is copied.
+        let is_recovered = resume.value(b"source/snapshot") == Some(b"recovered");
         for (database, name, estimated) in server::tables(connection)? {
             if !capture.options().selection.matches(&database, &name) {
                 continue;
@@ -75,13 +77,17 @@ impl Snapshot {
             let mut copy = TableCopy::new(Arc::new(schema), Order::None, chunk_rows);
             copy.order = order_for(capture, &copy.schema);
             copy.rows_estimated = estimated;
-            if let Some(record) = record {
-                copy.restore(record)
-                    .map_err(|_| WireFailure::Protocol("a damaged record of the copy"))?;
+            match record {
+                Some(record) => copy
+                    .restore(record)
+                    .map_err(|_| WireFailure::Protocol("a damaged record of the copy"))?,
+                None if is_recovered => copy.finish(),
+                None => {}
             }
             tables.insert(copy.table, copy);
         }
-        if tables.values().all(TableCopy::is_done) && resume.value(b"source/snapshot").is_some() {
+        let all_done = tables.values().all(TableCopy::is_done);
+        if all_done && !is_recovered && resume.value(b"source/snapshot").is_some() {
             return Ok(None);
         }
         let shared = Arc::new(Mutex::new(Shared {

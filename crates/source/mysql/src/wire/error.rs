@@ -90,7 +90,7 @@ impl WireFailure {
                 code::LOG_UNREADABLE => (
                     ErrorKind::Lost,
                     "the server purged this part of its log: take a new snapshot, or start from a later \
-                     position and resync the tables",
+                     position and take a new snapshot (a fresh journal directory)",
                 ),
                 code::NO_SUCH_TABLE => (ErrorKind::Invalid, ""),
                 _ => (ErrorKind::Invalid, ""),
