@@ -127,8 +127,33 @@ pub fn put_cell(out: &mut Vec<u8>, cell: Cell<'_>) {
 
 #[inline]
 fn put_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    out.push(tag);
-    put_bytes(out, bytes);
+    if bytes.len() < 0x80 {
+        out.extend_from_slice(&[tag, bytes.len() as u8]);
+        out.extend_from_slice(bytes);
+    } else {
+        out.push(tag);
+        put_bytes(out, bytes);
+    }
+}
+
+/// Appends a text as [`put_value`] does, from bytes that may not be UTF-8: those become
+/// [`Value::InvalidText`]; `false` says so.
+///
+/// ASCII, by far the most, is seen without decoding it.
+#[inline]
+pub fn put_text_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
+    put_tagged(out, if is_text { tag::TEXT } else { tag::INVALID_TEXT }, bytes);
+    is_text
+}
+
+/// Appends a decimal from its characters: a sign, digits, a point.
+///
+/// Shape: `characters` must be ASCII.
+#[inline]
+pub fn put_decimal_bytes(out: &mut Vec<u8>, characters: &[u8]) {
+    debug_assert!(characters.is_ascii());
+    put_tagged(out, tag::DECIMAL, characters);
 }
 
 /// Appends one value in stored form: a tag byte and its payload.
@@ -144,12 +169,16 @@ pub fn put_value(out: &mut Vec<u8>, value: Value<'_>) {
             put_u64(out, v);
         }
         Value::Float(v) => {
-            out.push(tag::FLOAT);
-            out.extend_from_slice(&v.to_le_bytes());
+            let [a, b, c, d] = v.to_le_bytes();
+            out.extend_from_slice(&[tag::FLOAT, a, b, c, d]);
         }
         Value::Double(v) => {
-            out.push(tag::DOUBLE);
-            out.extend_from_slice(&v.to_le_bytes());
+            let [a, b, c, d, e, f, g, h] = v.to_le_bytes();
+            out.extend_from_slice(&[tag::DOUBLE, a, b, c, d, e, f, g, h]);
+        }
+        Value::DateTime { at, digits } => {
+            let [a, b, c, d, e, f, g, h] = at.bits().to_le_bytes();
+            out.extend_from_slice(&[tag::DATETIME, digits, a, b, c, d, e, f, g, h]);
         }
         Value::Decimal(v) => put_tagged(out, tag::DECIMAL, v.as_bytes()),
         Value::Text(v) => put_tagged(out, tag::TEXT, v.as_bytes()),
@@ -171,10 +200,6 @@ fn put_fixed(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Time { micros, digits } => {
             out.extend_from_slice(&[tag::TIME, digits]);
             put_i64(out, micros);
-        }
-        Value::DateTime { at, digits } => {
-            out.extend_from_slice(&[tag::DATETIME, digits]);
-            out.extend_from_slice(&at.bits().to_le_bytes());
         }
         Value::Timestamp { micros, digits } => {
             out.extend_from_slice(&[tag::TIMESTAMP, digits]);

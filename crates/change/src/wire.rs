@@ -15,12 +15,28 @@ pub struct WireError {
 
 /// Appends an unsigned integer, 1 to 10 bytes.
 #[inline]
-pub fn put_u64(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else if value < 0x4000 {
+        out.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+    } else {
+        put_long(out, value);
     }
-    out.push(value as u8);
+}
+
+/// Three bytes and more: laid out beside, so that the buffer grows once.
+#[inline]
+fn put_long(out: &mut Vec<u8>, mut value: u64) {
+    let mut bytes = [0u8; 10];
+    let mut count = 0;
+    while value >= 0x80 {
+        bytes[count] = value as u8 | 0x80;
+        value >>= 7;
+        count += 1;
+    }
+    bytes[count] = value as u8;
+    out.extend_from_slice(&bytes[..=count]);
 }
 
 /// Appends a signed integer, zig-zag coded.

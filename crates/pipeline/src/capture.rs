@@ -263,14 +263,15 @@ impl Capture {
                 snapshot: false,
             })
         })?;
-        let keys = [
-            format!("source/snapshot/{}", id.0),
-            "source/snapshot".to_owned(),
-            format!("source/parked/{table}"),
-        ];
-        for key in keys {
-            self.retry(|writer| writer.control(key.as_bytes(), None).map(|_| ()))?;
-        }
+        // A record of a copy with nothing done: version 1, no rows, no ranges.
+        let copied = format!("source/snapshot/{}", id.0);
+        self.retry(|writer| {
+            writer
+                .control(copied.as_bytes(), Some(&[1, 0, 0]))
+                .map(|_| ())
+        })?;
+        let parked = format!("source/parked/{table}");
+        self.retry(|writer| writer.control(parked.as_bytes(), None).map(|_| ()))?;
         let time_us = crate::status::now_us();
         let commit = journal::Commit {
             trailer: &trailer,

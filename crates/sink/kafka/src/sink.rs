@@ -448,11 +448,17 @@ impl Sink for KafkaSink {
         self.forget_batch();
         let producer =
             client::producer(&self.config, &self.transactional_id, self.context.clone())?;
-        // A broker that is away is told at once, not after the long wait for a coordinator.
-        producer
+        // A broker that is away is told at once, not after the long wait for a coordinator. What the
+        // connection itself says (a refused login) arrives by polling.
+        let asked = producer
             .client()
-            .fetch_metadata(Some(&self.cursor_topic), Duration::from_secs(5))
-            .map_err(|error| self.broker_error("connect", &error))?;
+            .fetch_metadata(Some(&self.cursor_topic), Duration::from_secs(5));
+        if let Err(error) = asked {
+            for _ in 0..20 {
+                producer.poll(Duration::from_millis(10));
+            }
+            return Err(self.broker_error("connect", &error));
+        }
         if self.config.delivery == Delivery::Transactional {
             producer
                 .init_transactions(Duration::from_secs(15))

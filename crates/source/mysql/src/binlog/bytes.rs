@@ -55,9 +55,12 @@ macro_rules! little_endian {
         $(#[$doc])*
         #[inline]
         pub fn $name(&mut self, what: &'static str) -> Decoded<$t> {
-            let bytes = self.take($n, what)?;
+            let Some(bytes) = self.all[self.at..].first_chunk::<$n>() else {
+                return self.fail(what);
+            };
             let mut whole = [0u8; std::mem::size_of::<$t>()];
             whole[..$n].copy_from_slice(bytes);
+            self.at += $n;
             Ok(<$t>::from_le_bytes(whole))
         }
     )*};
@@ -148,6 +151,13 @@ impl<'a> Bytes<'a> {
     /// `count` (at most 8) bytes as a big-endian number.
     #[inline]
     pub fn uint_be(&mut self, count: usize, what: &'static str) -> Decoded<u64> {
+        // Eight bytes at once where there are that many, which is nearly always.
+        if let Some(eight) = self.all[self.at..].first_chunk::<8>()
+            && (1..=8).contains(&count)
+        {
+            self.at += count;
+            return Ok(u64::from_be_bytes(*eight) >> (64 - 8 * count));
+        }
         let bytes = self.take(count, what)?;
         Ok(bytes
             .iter()

@@ -6,7 +6,7 @@ use super::bytes::{Bytes, Decoded};
 use super::charset::Charset;
 use super::{inflate, json, number, temporal};
 use change::Value;
-use change::value::put_value;
+use change::value::{put_decimal_bytes, put_text_bytes, put_value};
 
 /// How a column's bytes are read. Compiled once per table from the table map and the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,9 +121,8 @@ impl CellKind {
                 put_text(bytes, charset, out, scratch);
             }
             CellKind::Decimal { precision, scale } => {
-                scratch.bytes.clear();
-                number::put_decimal(&mut scratch.bytes, b, precision, scale)?;
-                put_value(out, Value::Decimal(ascii(&scratch.bytes)));
+                let mut text = number::DecimalText::default();
+                put_decimal_bytes(out, text.read(b, precision, scale)?);
             }
             CellKind::DateTime { digits } => put_value(out, temporal::datetime2(b, digits)?),
             CellKind::Timestamp { digits } => put_value(out, temporal::timestamp2(b, digits)?),
@@ -270,21 +269,11 @@ fn int<'v>(b: &mut Bytes<'_>, bytes: u8, unsigned: bool) -> Decoded<Value<'v>> {
     }))
 }
 
-fn ascii(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("decimals are written in ASCII")
-}
-
 /// Appends a text cell decoded from its charset.
 #[inline]
 pub fn put_text(bytes: &[u8], charset: Charset, out: &mut Vec<u8>, scratch: &mut Scratch) {
     if charset == Charset::Utf8 {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => put_value(out, Value::Text(text)),
-            Err(_) => {
-                scratch.invalid_texts += 1;
-                put_value(out, Value::InvalidText(bytes));
-            }
-        }
+        scratch.invalid_texts += u64::from(!put_text_bytes(out, bytes));
         return;
     }
     scratch.text.clear();

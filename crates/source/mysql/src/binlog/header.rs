@@ -89,8 +89,12 @@ pub struct EventHeader {
 
 impl EventHeader {
     /// Reads the header off the start of an event.
+    #[inline]
     pub fn read(event: &[u8]) -> Decoded<Self> {
-        let mut b = Bytes::new(event);
+        let mut b = Bytes::new(match event.first_chunk::<HEADER_BYTES>() {
+            Some(header) => header,
+            None => event,
+        });
         Ok(Self {
             time_s: b.u32("the event's time")?,
             kind: b.u8("the event's type")?,

@@ -13,69 +13,115 @@ pub fn decimal_bytes(precision: u8, scale: u8) -> usize {
     whole / 9 * 4 + DIGIT_BYTES[whole % 9] + scale / 9 * 4 + DIGIT_BYTES[scale % 9]
 }
 
-/// Appends a stored DECIMAL as plain text with its full scale.
-///
-/// Shape: big-endian groups of nine digits in four bytes, shorter groups outside; the first bit is
-/// inverted, all bits are where the number is negative.
-pub fn put_decimal(out: &mut Vec<u8>, b: &mut Bytes<'_>, precision: u8, scale: u8) -> Decoded<()> {
-    let what = "a decimal";
-    // Columns have at most 65 digits, values inside JSON at most 81.
-    if precision > 81 || scale > precision {
-        return b.fail("a decimal of at most 81 digits");
-    }
-    let bytes = b.take(decimal_bytes(precision, scale), what)?;
-    let mut plain = [0u8; 40];
-    let plain = &mut plain[..bytes.len()];
-    plain.copy_from_slice(bytes);
-    let Some(first) = plain.first_mut() else {
-        out.push(b'0');
-        return Ok(());
-    };
-    let negative = *first & 0x80 == 0;
-    *first ^= 0x80;
-    if negative {
-        plain.iter_mut().for_each(|byte| *byte = !*byte);
-        out.push(b'-');
-    }
-    let mut groups = Bytes::new(plain);
-    let start = out.len();
-    let whole = usize::from(precision - scale);
-    put_group(out, &mut groups, whole % 9)?;
-    for _ in 0..whole / 9 {
-        put_group(out, &mut groups, 9)?;
-    }
-    let zeros = out[start..].iter().take_while(|d| **d == b'0').count();
-    let keep = (out.len() - start).saturating_sub(zeros);
-    if keep == 0 {
-        out.truncate(start);
-        out.push(b'0');
-    } else if zeros > 0 {
-        out.copy_within(start + zeros.., start);
-        out.truncate(start + keep);
-    }
-    if scale > 0 {
-        out.push(b'.');
-        let scale = usize::from(scale);
-        for _ in 0..scale / 9 {
-            put_group(out, &mut groups, 9)?;
+/// Characters of the longest decimal: a sign, 81 digits, a point, a zero before it.
+const DECIMAL_CHARACTERS_MAX: usize = 84;
+
+/// A decimal's characters, without an allocation.
+#[derive(Debug)]
+pub struct DecimalText {
+    bytes: [u8; DECIMAL_CHARACTERS_MAX],
+    len: usize,
+}
+
+impl Default for DecimalText {
+    fn default() -> Self {
+        Self {
+            bytes: [0; DECIMAL_CHARACTERS_MAX],
+            len: 0,
         }
-        put_group(out, &mut groups, scale % 9)?;
     }
+}
+
+/// Appends a stored DECIMAL as plain text with its full scale.
+pub fn put_decimal(out: &mut Vec<u8>, b: &mut Bytes<'_>, precision: u8, scale: u8) -> Decoded<()> {
+    out.extend_from_slice(DecimalText::default().read(b, precision, scale)?);
     Ok(())
 }
 
-fn put_group(out: &mut Vec<u8>, groups: &mut Bytes<'_>, digits: usize) -> Decoded<()> {
-    let mut value = groups.uint_be(DIGIT_BYTES[digits], "a decimal")?;
-    let start = out.len();
-    out.resize(start + digits, b'0');
-    for digit in out[start..].iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
+impl DecimalText {
+    /// Reads a stored DECIMAL as plain text with its full scale.
+    ///
+    /// Shape: big-endian groups of nine digits in four bytes, shorter groups outside; the first bit
+    /// is inverted, all bits are where the number is negative.
+    pub fn read(&mut self, b: &mut Bytes<'_>, precision: u8, scale: u8) -> Decoded<&[u8]> {
+        // Columns have at most 65 digits, values inside JSON at most 81.
+        if precision > 81 || scale > precision {
+            return b.fail("a decimal of at most 81 digits");
+        }
+        let bytes = b.take(decimal_bytes(precision, scale), "a decimal")?;
+        let Some(first) = bytes.first() else {
+            self.put(b'0');
+            return Ok(&self.bytes[..self.len]);
+        };
+        let negative = first & 0x80 == 0;
+        let flip = if negative { 0xff } else { 0 };
+        let mut groups = Groups { bytes, at: 0, flip };
+        if negative {
+            self.put(b'-');
+        }
+        let start = self.len;
+        let whole = usize::from(precision - scale);
+        self.group(&mut groups, whole % 9)?;
+        for _ in 0..whole / 9 {
+            self.group(&mut groups, 9)?;
+        }
+        let digits = &self.bytes[start..self.len];
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        self.bytes.copy_within(start + zeros..self.len, start);
+        self.len -= zeros;
+        if self.len == start {
+            self.put(b'0');
+        }
+        if scale > 0 {
+            self.put(b'.');
+            let scale = usize::from(scale);
+            for _ in 0..scale / 9 {
+                self.group(&mut groups, 9)?;
+            }
+            self.group(&mut groups, scale % 9)?;
+        }
+        Ok(&self.bytes[..self.len])
     }
-    if value > 0 {
-        return groups.fail("a decimal's digits");
+
+    fn put(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
     }
-    Ok(())
+
+    #[inline]
+    fn group(&mut self, groups: &mut Groups<'_>, digits: usize) -> Decoded<()> {
+        let mut value = groups.next(DIGIT_BYTES[digits]);
+        for digit in self.bytes[self.len..self.len + digits].iter_mut().rev() {
+            *digit = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+        self.len += digits;
+        if value > 0 {
+            return Bytes::new(groups.bytes).fail("a decimal's digits");
+        }
+        Ok(())
+    }
+}
+
+/// A decimal's groups of digits as numbers.
+struct Groups<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    flip: u8,
+}
+
+impl Groups<'_> {
+    #[inline]
+    fn next(&mut self, count: usize) -> u32 {
+        let mut value = 0;
+        for (index, byte) in self.bytes[self.at..self.at + count].iter().enumerate() {
+            // The first bit of all is inverted.
+            let sign = if self.at + index == 0 { 0x80 } else { 0 };
+            value = value << 8 | u32::from(byte ^ sign ^ self.flip);
+        }
+        self.at += count;
+        value
+    }
 }
 
 /// Decimal exponents outside this range are printed with an exponent.
