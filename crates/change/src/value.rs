@@ -143,7 +143,15 @@ fn put_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
 #[inline]
 pub fn put_text_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
     let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
-    put_tagged(out, if is_text { tag::TEXT } else { tag::INVALID_TEXT }, bytes);
+    put_tagged(
+        out,
+        if is_text {
+            tag::TEXT
+        } else {
+            tag::INVALID_TEXT
+        },
+        bytes,
+    );
     is_text
 }
 
