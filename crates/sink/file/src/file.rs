@@ -139,6 +139,16 @@ impl FileSink {
     }
 }
 
+/// The cursor of a file that nothing was made durable in yet.
+fn unset() -> Cursor {
+    Cursor {
+        journal: [0; 16],
+        sequence: 0,
+        position: Vec::new(),
+        parked: Vec::new(),
+    }
+}
+
 fn too_short(path: &Path, found: u64, wanted: u64) -> SinkError {
     let detail = format!("the file has {found} bytes, but its cursor covers {wanted}");
     SinkError::new(ErrorKind::Corrupt, "open", detail).at(path.display().to_string()).hint(
@@ -165,7 +175,19 @@ impl Sink for FileSink {
         }
         self.open_file()?;
         self.remove_later()?;
-        Ok(found.map(|state| state.cursor))
+        if found.is_none() {
+            // From here on the file is ours, also if a kill comes before the first flush.
+            let state = FileCursor {
+                generation: self.generation,
+                length: 0,
+                cursor: unset(),
+            };
+            let fsync = self.config.fsync == Fsync::Flush;
+            cursor_file::write(&self.cursor_path(), &state, fsync)?;
+        }
+        Ok(found
+            .map(|state| state.cursor)
+            .filter(|cursor| *cursor != unset()))
     }
 
     fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError> {

@@ -138,3 +138,21 @@ fn a_foreign_or_shortened_file_and_a_damaged_cursor_are_refused() {
         );
     }
 }
+
+#[test]
+fn a_kill_before_the_first_flush_leaves_a_file_that_opens_again() {
+    let folder = folder("early");
+    let mut first = sink(&folder, None);
+    first.open().unwrap();
+    put(&mut first, "lost");
+    first.write_out().unwrap();
+    drop(first);
+    let mut second = sink(&folder, None);
+    assert_eq!(second.open().unwrap(), None);
+    put(&mut second, "kept");
+    second.flush(&cursor(1)).unwrap();
+    assert_eq!(
+        fs::read_to_string(folder.join("out.jsonl")).unwrap(),
+        "kept\n"
+    );
+}
