@@ -14,6 +14,8 @@ use testkit::{Flavour, Kafka, MysqlServer, Pipeline, one_at_a_time};
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
 const LIMIT: Duration = Duration::from_secs(120);
 const KILLS: u64 = 54;
+/// So many of them are aimed at the copying of tables, if it takes so long.
+const KILLS_COPYING: u64 = 24;
 
 /// What the process must have come to before it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +50,7 @@ fn kills(flavour: Flavour) {
     let mut tables = workload::tables(7, 2000);
     workload::create(&mut server.sql(), &tables, &mut Rng::new(seed));
     // Large enough that it is still being copied after many kills.
-    tables.push(workload::create_big(&mut server.sql(), "big", 130_000));
+    tables.push(workload::create_big(&mut server.sql(), "big", 260_000));
     let pace = Pace {
         writers: 2,
         pause: Duration::from_millis(4),
@@ -62,20 +64,28 @@ fn kills(flavour: Flavour) {
         );
     let mut pipeline = Pipeline::new(BINARY, &config);
     let mut counts: BTreeMap<Moment, u64> = BTreeMap::new();
-    for _ in 0..KILLS {
-        let wanted = *rng.pick(&[
-            Moment::Start,
-            Moment::Copy,
-            Moment::Transaction,
-            Moment::Journal,
-        ]);
+    let mut is_copied = false;
+    for number in 0..KILLS {
+        if number == KILLS_COPYING {
+            // The others meet the stream.
+            pipeline.start();
+            pipeline.wait_streaming(LIMIT);
+            pipeline.kill();
+            is_copied = true;
+        }
+        let wanted = *match is_copied {
+            false => rng.pick(&[Moment::Start, Moment::Copy, Moment::Copy]),
+            true => rng.pick(&[Moment::Start, Moment::Transaction, Moment::Journal]),
+        };
         pipeline.start();
         let end = Instant::now() + Duration::from_secs(4);
         let mut came = wanted == Moment::Start;
-        while !came && Instant::now() < end {
-            came = pipeline
-                .status()
-                .is_some_and(|status| wanted.has_come(&status));
+        while !came && Instant::now() < end && !(is_copied && wanted == Moment::Copy) {
+            let Some(status) = pipeline.status() else {
+                continue;
+            };
+            came = wanted.has_come(&status);
+            is_copied |= status["source"]["phase"] == "streaming";
         }
         std::thread::sleep(Duration::from_micros(rng.below(120_000)));
         assert!(
