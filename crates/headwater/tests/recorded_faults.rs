@@ -119,6 +119,43 @@ fn a_flipped_bit_in_any_part_of_any_event_is_found_and_its_place_is_told() {
     }
 }
 
+/// The format description says how all others are read: that they have checksums, above all.
+#[test]
+fn a_format_description_with_a_flipped_bit_is_never_believed() {
+    let whole = recording();
+    let events = events(&whole);
+    let (at, length, _) = events[0];
+    let end = events
+        .iter()
+        .filter(|event| event.2 == 16)
+        .nth(20)
+        .expect("there is a commit");
+    let log = &whole[..end.0 + end.1];
+    let mut rng = Rng::new(seed("format description"));
+    let kind = at + 4;
+    let checksum_kind = at + length - 5;
+    let mut flips: Vec<(usize, u64)> = (0..8)
+        .flat_map(|bit| [(kind, bit), (checksum_kind, bit)])
+        .collect();
+    // Its flags say whether the server still writes the file, and are no part of the checksum.
+    let others = (at..at + length).filter(|offset| !(at + 17..at + 19).contains(offset));
+    flips.extend(others.step_by(3).map(|offset| (offset, rng.below(8))));
+    let mut wrong = Vec::new();
+    for (offset, bit) in flips {
+        let mut bent = log.to_vec();
+        bent[offset] ^= 1 << bit;
+        let (code, said, messages) = run(&bent);
+        if code != Some(3) || !said.contains("log.000001") || !messages.is_empty() {
+            let into = offset - at;
+            let count = messages.len();
+            wrong.push(format!(
+                "bit {bit} of byte {into}: {code:?}, {count} messages; {said}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_recording_cut_anywhere_is_refused_and_whole_transactions_before_the_cut_come_out() {
     let whole = recording();
