@@ -146,7 +146,9 @@ impl MysqlServer {
         let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
         paths.retain(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("binlog.0")
+            // MariaDB 11 keeps an index `binlog.NNNNNN.idx` beside each.
+            let number = name.strip_prefix("binlog.").unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         });
         paths.sort();
         paths
