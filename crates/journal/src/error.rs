@@ -60,9 +60,15 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, operation, source.to_string())
-            .at(path.display())
-            .caused_by(source)
+        let error = Self::new(kind, operation, source.to_string()).at(path.display());
+        let error = match kind {
+            ErrorKind::Full => error.hint(
+                "free space on the journal's disk, or lower journal.retention or disk_max; then \
+                 start again: nothing that was durable is lost",
+            ),
+            _ => error,
+        };
+        error.caused_by(source)
     }
 
     pub(crate) fn at(mut self, place: impl fmt::Display) -> Self {

@@ -378,7 +378,9 @@ impl Delivery {
                 reader = next;
             }
             if let Some(error) = self.journal.failed() {
-                self.flush()?;
+                // What is in hand is still delivered; that its place cannot be held any more is no fault
+                // of the sink's.
+                let _ = self.flush();
                 return Err(Stop::Read(error.into()));
             }
             if self.paused {

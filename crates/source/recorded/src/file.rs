@@ -2,13 +2,16 @@
 
 use change::SourceError;
 use change::contract::ErrorKind;
-use source_mysql::binlog::header::{EventHeader, HEADER_BYTES, kind};
+use source_mysql::binlog::header::{Checksum, EventHeader, HEADER_BYTES, kind, verify};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 4] = *b"\xfebin";
 const MAGIC_ENCRYPTED: [u8; 4] = *b"\xfdbin";
+
+/// Offset of the first event, behind the magic.
+const FIRST_EVENT: u64 = MAGIC.len() as u64;
 
 /// Bytes read from the disk at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -56,8 +59,8 @@ impl LogFile {
                 path: path.to_owned(),
                 reader,
                 size,
-                offset: 4,
-                start_at: 4,
+                offset: FIRST_EVENT,
+                start_at: FIRST_EVENT,
             }),
             MAGIC_ENCRYPTED => Err(fail(
                 ErrorKind::Unsupported,
@@ -108,6 +111,9 @@ impl LogFile {
             return Ok(Next::Torn(self.offset));
         }
         self.fill(event, size - HEADER_BYTES as u64)?;
+        if self.offset == FIRST_EVENT {
+            self.check_format_description(&header, event)?;
+        }
         self.offset += size;
         if header.kind == kind::FORMAT_DESCRIPTION && self.start_at > self.offset {
             self.offset = self.start_at;
@@ -125,6 +131,26 @@ impl LogFile {
             Ok(_) => Err(self.io(&std::io::ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(self.io(&error)),
         }
+    }
+
+    /// The first event says how all others are read, so it is believed only with its own checksum,
+    /// which servers write also where the others have none.
+    fn check_format_description(
+        &self,
+        header: &EventHeader,
+        event: &[u8],
+    ) -> Result<(), SourceError> {
+        let what = if header.kind != kind::FORMAT_DESCRIPTION {
+            "the first event is not a format description".to_owned()
+        } else {
+            match verify(event, Checksum::Crc32) {
+                Ok(_) => return Ok(()),
+                Err(error) => format!("the format description is damaged: {error}"),
+            }
+        };
+        Err(SourceError::new(ErrorKind::Corrupt, "read recording", what)
+            .at(format!("{}:{}", self.path.display(), self.offset))
+            .hint("copy the file again from the server"))
     }
 
     fn damaged(&self) -> SourceError {
