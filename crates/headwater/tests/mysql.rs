@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::time::Duration;
 use testkit::rebuild::Rebuilt;
-use testkit::rng::Rng;
+use testkit::rng::{Rng, seed};
 use testkit::topics::Topics;
 use testkit::workload::{self, Pace, Writers};
 use testkit::{Flavour, Kafka, MysqlServer, Pipeline, one_at_a_time};
@@ -135,11 +135,7 @@ fn fifty_kills_lose_and_double_nothing_in_kafka_and_file() {
             kafka.bootstrap()
         );
     let mut pipeline = Pipeline::new(BINARY, &config);
-    let seed = std::time::SystemTime::now()
-        .elapsed()
-        .map_or(1, |t| t.subsec_nanos().into());
-    println!("seed {seed}");
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::new(seed("fifty kills"));
     for kill in 0..55 {
         pipeline.start();
         // Early kills meet the snapshot and recovery, late ones the stream and Kafka's transactions.

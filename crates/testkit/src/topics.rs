@@ -69,7 +69,9 @@ impl Topics {
         for (name, value) in settings {
             new = new.set(name, value);
         }
-        let made = self.admin().create_topics([&new], &AdminOptions::new());
+        // The client has to live until the answer is there: its thread brings it.
+        let admin = self.admin();
+        let made = admin.create_topics([&new], &AdminOptions::new());
         let made = pollster::block_on(made).expect("the broker answers");
         assert!(made.iter().all(Result::is_ok), "{made:?}");
     }
@@ -80,7 +82,8 @@ impl Topics {
         for (name, value) in settings {
             config = config.set(name, value);
         }
-        let done = self.admin().alter_configs([&config], &AdminOptions::new());
+        let admin = self.admin();
+        let done = admin.alter_configs([&config], &AdminOptions::new());
         let done = pollster::block_on(done).expect("the broker answers");
         assert!(done.iter().all(Result::is_ok), "{done:?}");
     }
