@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 pub mod canal_json;
+pub mod decode;
 pub mod java_number;
 pub mod json;
 pub mod key_text;
@@ -69,6 +70,30 @@ pub struct FormatError {
     pub what: String,
 }
 
+/// What is known of a transaction before its first event is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ahead {
+    /// Operations that it will send to this sink, as [`Encoder::operations`] counts them.
+    pub operations: u64,
+    /// Of these, how many were sent before a restart in the middle of it.
+    pub sent_before: u64,
+    /// Journal sequence of its commit.
+    pub commit_sequence: u64,
+}
+
+/// A sign of life of an idle source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat<'a> {
+    /// The journal's end.
+    pub sequence: u64,
+    /// Time of the source, microseconds since the epoch.
+    pub time_us: u64,
+    /// The source's log file; may be empty.
+    pub file: &'a str,
+    /// Offset in that file.
+    pub offset: u64,
+}
+
 /// Turns events into messages.
 ///
 /// Order: events come in journal order, and so do their messages. Repeats: the same event gives the
@@ -80,4 +105,25 @@ pub trait Encoder: Send {
 
     /// Appends the event's messages to `out`.
     fn encode(&mut self, event: &Event<'_>, out: &mut Messages) -> Result<(), FormatError>;
+
+    /// Whether [`Encoder::transaction`] must be called before a transaction's first event.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// How many operations the event will become in [`Ahead::operations`].
+    fn operations(&self, _event: &Event<'_>) -> u64 {
+        0
+    }
+
+    /// Tells of the transaction whose events come next.
+    fn transaction(&mut self, _ahead: &Ahead) {}
+
+    /// Appends a heartbeat, where the format has one.
+    fn heartbeat(&mut self, _beat: &Heartbeat<'_>, _out: &mut Messages) {}
+
+    /// Events that the format could not carry and left out, since the start, for `status`.
+    fn not_carried(&self) -> u64 {
+        0
+    }
 }
