@@ -18,6 +18,10 @@ const BATCH_BYTES: usize = 256 << 10;
 const SMALL_READ_BYTES: usize = 16 << 10;
 /// The space between small reads.
 const SMALL_READ_PAUSE: Duration = Duration::from_millis(1);
+/// A stream that brings more than this in [`RATE_PERIOD`] (16 MB/s) is never made to wait.
+const FAST_BYTES: u64 = 64 << 10;
+/// How long a stream's rate is measured.
+const RATE_PERIOD: Duration = Duration::from_millis(4);
 /// A position is emitted at least this often when nothing captured passes.
 const POSITION_PERIOD: Duration = Duration::from_secs(1);
 /// A position is emitted after this many bytes of the source's log.
@@ -45,6 +49,9 @@ pub struct MysqlSource {
     bytes_before: u64,
     last_position: (Instant, u64),
     last_read: Instant,
+    /// When the rate was last measured, and the bytes received until then.
+    rate_since: (Instant, u64),
+    is_fast: bool,
     damaged_at: Option<(String, u64)>,
     ended: bool,
 }
@@ -148,6 +155,8 @@ impl MysqlSource {
             bytes_before: 0,
             last_position: (now, 0),
             last_read: now,
+            rate_since: (now, 0),
+            is_fast: false,
             damaged_at: None,
             ended: false,
         })
@@ -365,13 +374,23 @@ impl MysqlSource {
             return Ok(false);
         };
         let since = self.last_read.elapsed();
-        if dump.last_read_bytes() < SMALL_READ_BYTES && since < SMALL_READ_PAUSE {
+        let is_small = dump.last_read_bytes() < SMALL_READ_BYTES;
+        if !self.is_fast && is_small && since < SMALL_READ_PAUSE {
             std::thread::sleep(SMALL_READ_PAUSE - since);
         }
         let came = dump
             .fill(wait)
             .map_err(|failure| failure.into_source("read the log", &place))?;
-        self.last_read = Instant::now();
+        let now = Instant::now();
+        self.last_read = now;
+        let bytes = dump.bytes_received();
+        let period = now.duration_since(self.rate_since.0);
+        if period >= RATE_PERIOD {
+            let here = bytes.saturating_sub(self.rate_since.1);
+            self.is_fast = u128::from(here) * RATE_PERIOD.as_nanos()
+                >= u128::from(FAST_BYTES) * period.as_nanos();
+            self.rate_since = (now, bytes);
+        }
         if came {
             self.retry.attempt = 0;
         }
