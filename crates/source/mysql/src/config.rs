@@ -39,7 +39,8 @@ pub struct MysqlConfig {
     #[serde(default)]
     pub start: Option<StartConfig>,
     /// The number under which this client reads the log; no other replica may have it. Range: 1 to
-    /// 4294967295. Default: derived from the journal, in the range from 3,000,000,000.
+    /// 4294967295. Default: random at each start, in the range from
+    /// 3,000,000,000.
     #[serde(default)]
     pub server_id: Option<u32>,
     /// How often the server says that it lives while its log is quiet, seconds. Range: 1 to 3600.
@@ -201,7 +202,7 @@ pub enum LockMode {
 }
 
 fn invalid(detail: impl Into<String>, place: &str) -> SourceError {
-    SourceError::new(ErrorKind::Invalid, "read the config", detail).at(place)
+    SourceError::new(ErrorKind::Invalid, "configure the source", detail).at(place)
 }
 
 /// Compiles table patterns.

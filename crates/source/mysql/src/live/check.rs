@@ -1,9 +1,12 @@
 //! What `headwater check` says about a source, with the statement that mends it.
 
+use super::oracle::show_create;
 use super::server::{self, Server};
+use crate::capture::columns::ColumnRules;
 use crate::config::{Endpoint, MysqlConfig, column_rules, selection};
 use crate::wire::{Connection, WireFailure};
-use change::SourceError;
+use change::{SourceError, TableSchema};
+use source_mysql_ddl::Catalog;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,17 +111,41 @@ impl Report {
         }
         self.keys(&selection, &mut connection).map_err(ask)?;
         let rules = column_rules(&config.columns, &config.mask_key);
+        let mut catalog = Catalog::new(server.catalog_options());
         for table in rules.tables.keys() {
-            let known = names.iter().any(|(d, t)| format!("{d}.{t}") == *table);
-            if !known {
+            let Some((database, name)) = names.iter().find(|(d, t)| format!("{d}.{t}") == *table)
+            else {
                 self.add(
                     CheckLevel::Fail,
                     format!("columns names {table:?}, which is no table"),
-                    None,
+                    nearest(table, &names).map(|name| format!("did you mean {name:?}?")),
                 );
+                continue;
+            };
+            let text = show_create(&mut connection, database, name).map_err(ask)?;
+            let schema = text.and_then(|text| catalog.seed(database, &text).ok());
+            if let Some(schema) = schema {
+                self.columns(&rules, &schema);
             }
         }
         Ok(())
+    }
+
+    /// Names in the column rules that the table does not have, and keys that would be lost.
+    fn columns(&mut self, rules: &ColumnRules, schema: &TableSchema) {
+        let table = format!("{}.{}", schema.database, schema.name);
+        for unknown in rules.unknown_columns(schema) {
+            let names = schema.columns.iter().map(|column| column.name.as_str());
+            let near = names.min_by_key(|name| distance(unknown, name));
+            self.add(
+                CheckLevel::Fail,
+                format!("columns of {table} names {unknown:?}, which is no column of it"),
+                near.map(|name| format!("did you mean {name:?}?")),
+            );
+        }
+        if let Err(reason) = rules.treatments(schema) {
+            self.add(CheckLevel::Fail, reason, None);
+        }
     }
 
     fn grants(&mut self, server: &Server, connection: &mut Connection) -> Result<(), WireFailure> {
@@ -153,7 +180,9 @@ impl Report {
         } else {
             "REPLICATION CLIENT"
         };
-        if !has(&["REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"]) {
+        // Grants may come through roles, which SHOW GRANTS does not spell out: the question itself
+        // is tried.
+        if let Err(WireFailure::Server { .. }) = server.head_place(connection) {
             self.add(
                 CheckLevel::Fail,
                 format!("may not ask where the log ends: {monitor} is missing"),
@@ -180,11 +209,6 @@ impl Report {
         server: &Server,
         connection: &mut Connection,
     ) -> Result<(), WireFailure> {
-        let persist = if server.mariadb {
-            "SET GLOBAL"
-        } else {
-            "SET PERSIST"
-        };
         if self.variable(connection, "log_bin").as_deref() != Some("1") {
             self.add(
                 CheckLevel::Fail,
@@ -217,7 +241,7 @@ impl Report {
                 self.add(
                     level,
                     format!("{name} is {value}: {why}"),
-                    Some(format!("{persist} {name} = '{wanted}';")),
+                    Some(lasting(server, name, &format!("'{wanted}'"))),
                 );
             }
         }
@@ -230,7 +254,7 @@ impl Report {
                 format!(
                     "binlog_row_metadata is {value}: a DDL that is missed sets its table aside"
                 ),
-                Some(format!("{persist} binlog_row_metadata = 'FULL';")),
+                Some(lasting(server, "binlog_row_metadata", "'FULL'")),
             ),
             None => {}
         }
@@ -254,7 +278,7 @@ impl Report {
                 self.add(
                     CheckLevel::Warn,
                     "binlog_row_value_options is PARTIAL_JSON: it needs binlog_row_image FULL",
-                    Some(format!("{persist} binlog_row_value_options = '';")),
+                    Some(lasting(server, "binlog_row_value_options", "''")),
                 );
             }
         }
@@ -273,18 +297,18 @@ impl Report {
             .filter(|days| *days > 0.0)
             .map(|days| (days * 86_400.0) as u64));
         if let Some(kept) = kept.filter(|kept| *kept < EXPIRE_SECONDS_MIN) {
-            let persist = if server.mariadb {
-                "SET GLOBAL"
-            } else {
-                "SET PERSIST"
+            // MariaDB counts in days up to 10.5.
+            let (name, week) = match server.mariadb && server.numbers() < (10, 6, 0) {
+                true => ("expire_logs_days", "7"),
+                false => ("binlog_expire_logs_seconds", "604800"),
             };
             self.add(
                 CheckLevel::Fail,
                 format!(
-                    "binlog_expire_logs_seconds is {kept}: a pause longer than {} h loses the position",
+                    "the log is kept for {kept} s ({name}): a pause longer than {} h loses the position",
                     kept / 3600
                 ),
-                Some(format!("{persist} binlog_expire_logs_seconds = 604800;")),
+                Some(lasting(server, name, week)),
             );
         }
         Ok(())
@@ -348,6 +372,18 @@ impl Report {
             }
         }
         Ok(())
+    }
+}
+
+/// The statement that sets a variable, also for later starts of the server.
+fn lasting(server: &Server, name: &str, value: &str) -> String {
+    let has_persist = !server.mariadb && server.numbers() >= (8, 0, 0);
+    match has_persist {
+        true => format!("SET PERSIST {name} = {value};"),
+        false => {
+            let plain = value.trim_matches('\'');
+            format!("SET GLOBAL {name} = {value}; and {name}={plain} in my.cnf, so that it lasts")
+        }
     }
 }
 

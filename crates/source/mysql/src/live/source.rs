@@ -617,7 +617,7 @@ fn first_position(
 
 fn configured_position(start: &StartConfig, server: &Server) -> Result<Position, SourceError> {
     let bad = |detail: String| {
-        SourceError::new(ErrorKind::Invalid, "read the config", detail).at("start")
+        SourceError::new(ErrorKind::Invalid, "configure the source", detail).at("start")
     };
     match (&start.gtid, &start.file) {
         (Some(gtid), None) => {

@@ -20,6 +20,9 @@ pub enum WireFailure {
     /// Bytes that make no sense at this place of the protocol.
     #[error("the server sent {0} where none is expected")]
     Protocol(&'static str),
+    /// A TLS setting or file is wrong.
+    #[error("{0}")]
+    TlsConfig(String),
     /// TLS could not be set up.
     #[error("{0}")]
     Tls(String),
@@ -59,13 +62,18 @@ impl WireFailure {
                 1040 | 1053 | 1077 | 1078 | 1079 | 1080 | 1152..=1161 | 1203 | 1205 | 1213 | 1317
                     | 1927 | 2002..=2013 | 3169 | 4031
             ),
-            WireFailure::Tls(_) | WireFailure::Auth(_) => false,
+            WireFailure::TlsConfig(_) | WireFailure::Tls(_) | WireFailure::Auth(_) => false,
         }
     }
 
     /// As a source's error.
     pub fn into_source(self, operation: &str, place: &str) -> SourceError {
         let (kind, hint) = self.kind();
+        // What the config names is wrong, whatever was being done.
+        let operation = match self {
+            WireFailure::TlsConfig(_) => "configure the source",
+            _ => operation,
+        };
         SourceError::new(kind, operation, self.to_string())
             .at(place)
             .hint(hint)
@@ -95,7 +103,7 @@ impl WireFailure {
                 code::NO_SUCH_TABLE => (ErrorKind::Invalid, ""),
                 _ => (ErrorKind::Invalid, ""),
             },
-            WireFailure::Tls(_) => (
+            WireFailure::TlsConfig(_) | WireFailure::Tls(_) => (
                 ErrorKind::Invalid,
                 "check tls.mode, tls.ca, tls.cert and tls.key",
             ),

@@ -25,6 +25,10 @@ fn failed(what: &str, detail: impl ToString) -> WireFailure {
     WireFailure::Tls(format!("{what}: {}", detail.to_string()))
 }
 
+fn misconfigured(what: &str, detail: impl ToString) -> WireFailure {
+    WireFailure::TlsConfig(format!("{what}: {}", detail.to_string()))
+}
+
 /// Wraps a socket; the handshake runs with the first bytes.
 pub fn wrap(
     socket: TcpStream,
@@ -67,22 +71,26 @@ fn client_config(config: &TlsConfig) -> Result<ClientConfig, WireFailure> {
         (Some(cert), Some(key)) => {
             let chain = certificates(cert)?;
             let key =
-                PrivateKeyDer::from_pem_file(key).map_err(|error| failed("tls.key", error))?;
+                PrivateKeyDer::from_pem_file(key).map_err(|error| misconfigured("tls.key", error))?;
             builder
                 .with_client_auth_cert(chain, key)
-                .map_err(|error| failed("tls.cert", error))
+                .map_err(|error| misconfigured("tls.cert", error))
         }
         (None, None) => Ok(builder.with_no_client_auth()),
-        _ => Err(failed("tls", "cert and key go together")),
+        _ => Err(misconfigured("tls", "cert and key go together")),
     }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, WireFailure> {
     let name = path.display().to_string();
-    CertificateDer::pem_file_iter(path)
-        .map_err(|error| failed(&name, error))?
+    let found = CertificateDer::pem_file_iter(path)
+        .map_err(|error| misconfigured(&name, error))?
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| failed(&name, error))
+        .map_err(|error| misconfigured(&name, error))?;
+    match found.is_empty() {
+        true => Err(misconfigured(&name, "it holds no certificate")),
+        false => Ok(found),
+    }
 }
 
 fn authorities(
@@ -95,17 +103,17 @@ fn authorities(
         .map(Path::new)
         .find(|path| path.exists());
     let Some(path) = config.ca.as_deref().or(system) else {
-        return Err(failed("tls.ca", "no authorities: name a PEM file"));
+        return Err(misconfigured("tls.ca", "no authorities: name a PEM file"));
     };
     for certificate in certificates(path)? {
         let added = roots.add(certificate);
         if config.ca.is_some() {
-            added.map_err(|error| failed("tls.ca", error))?;
+            added.map_err(|error| misconfigured("tls.ca", error))?;
         }
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|error| failed("tls.ca", error))
+        .map_err(|error| misconfigured("tls.ca", error))
 }
 
 /// `preferred` and `required`: encrypted against eavesdroppers, the server is not checked.
