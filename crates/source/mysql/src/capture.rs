@@ -10,6 +10,7 @@ mod restore;
 pub mod selection;
 mod statement;
 pub mod tables;
+mod touched;
 mod transaction;
 pub mod xa;
 
@@ -367,7 +368,12 @@ impl Capture {
                 return Err(DecodeError::Incident(control::read_incident(body)?).into());
             }
             kind::EXECUTE_LOAD_QUERY => {
-                self.statement_based(header, "LOAD DATA as a statement", batch)
+                // As a query event, with the file's place after the fixed fields.
+                let plain = match (body.get(..13), body.get(26..)) {
+                    (Some(fixed), Some(rest)) => [fixed, rest].concat(),
+                    _ => return Err(damaged("a whole LOAD DATA").into()),
+                };
+                self.statement(header, &plain, batch)?;
             }
             kind::MARIADB_START_ENCRYPTION => {
                 return Err(DecodeError::Unsupported(

@@ -652,3 +652,34 @@ fn tables_without_a_key_are_copied_too() {
         assert_eq!(world.faults, Vec::<String>::new());
     }
 }
+
+#[test]
+#[ignore = "starts a server"]
+fn a_statement_in_the_log_sets_its_table_aside_and_so_does_a_keyless_table_that_is_too_large() {
+    let server = Server::start("mysql97", 22091, &[]);
+    server.sql(
+        "CREATE DATABASE s; CREATE TABLE s.a (id INT PRIMARY KEY, v INT);
+         CREATE TABLE s.b (id INT PRIMARY KEY, v INT); INSERT INTO s.a VALUES (1, 1);
+         CREATE TABLE s.wide (t VARCHAR(4000));
+         INSERT INTO s.wide SELECT REPEAT('x', 4000) FROM information_schema.columns LIMIT 600;",
+    );
+    let mut config = server.config(&["s.*"]);
+    config.snapshot = SnapshotMode::Initial;
+    config.snapshot_options.chunk_bytes_max = 1 << 20;
+    let mut world = World::default();
+    let mut source = MysqlSource::open(config, Resume::default()).unwrap();
+    run(&mut source, &mut world, LIMIT, |source, _| {
+        source.status().phase == "streaming"
+    });
+    server.sql(
+        "SET SESSION binlog_format = 'STATEMENT'; UPDATE s.a SET v = 2 WHERE id = 1;
+         SET SESSION binlog_format = 'ROW'; INSERT INTO s.b VALUES (1, 1);",
+    );
+    run_to_head(&mut source, &mut world, &server, LIMIT);
+    let parked = source.status().parked;
+    let mut names: Vec<&str> = parked.iter().map(|one| one.table.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["s.a", "s.wide"], "{parked:?}");
+    let reasons: String = parked.iter().map(|one| one.reason.as_str()).collect();
+    assert!(reasons.contains("chunk_bytes_max") && reasons.contains("UPDATE is in the log"));
+}

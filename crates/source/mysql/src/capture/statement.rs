@@ -67,18 +67,49 @@ impl Capture {
             Meaning::XaCommit(xid) => return self.xa_commit(header, xid, batch),
             Meaning::XaRollback(xid) => return self.xa_roll_back(header, xid, batch),
             Meaning::StatementBased => {
-                if self.touches(&query) {
-                    self.statement_based(header, statement_word(&sql), batch);
-                }
+                let sql = query::skip_comments(&sql);
+                self.park_written(header, &query, sql, batch);
             }
             Meaning::Other => return self.ddl(header, &query, &sql, batch),
         }
         Ok(())
     }
 
-    fn touches(&self, query: &Query<'_>) -> bool {
+    /// A change whose rows the log does not hold: the captured tables that it names are set aside.
+    fn park_written(
+        &mut self,
+        header: &EventHeader,
+        query: &Query<'_>,
+        sql: &str,
+        batch: &mut Batch,
+    ) {
         let database = String::from_utf8_lossy(query.database);
-        database.is_empty() || self.options.selection.touches_database(&database)
+        let ansi_quotes = query.sql_mode & source_mysql_ddl::MODE_ANSI_QUOTES != 0;
+        let names = super::touched::names(sql, &database, ansi_quotes);
+        let selection = &self.options.selection;
+        let known = names
+            .iter()
+            .filter_map(|(database, table)| self.catalog.get(database, table))
+            .filter(|schema| selection.matches(&schema.database, &schema.name))
+            .cloned()
+            .collect::<Vec<_>>();
+        let word = statement_word(sql);
+        // A table that the schema history does not know cannot be told from other names.
+        if known.is_empty() && names.iter().any(|(d, t)| selection.matches(d, t)) {
+            self.statement_based(header, word, batch);
+        }
+        for schema in known {
+            self.begin(batch);
+            self.announce_schema(&schema, batch);
+            let name = format!("{}.{}", schema.database, schema.name);
+            let reason = format!(
+                "{word} is in the log as a statement, not as rows (binlog_format was not ROW): set \
+                 binlog_format = ROW, then headwater heal CONFIG {name} --resnapshot"
+            );
+            self.park(&name, &reason, batch);
+            let table = (schema.table, schema.version);
+            self.put_statement(header, word, table, &reason, batch);
+        }
     }
 
     /// Rows after a savepoint stay in the log only if a table without transactions is among them;

@@ -300,7 +300,7 @@ impl Capture {
     }
 
     /// Sets a table aside, once, with a control record.
-    pub(super) fn park(&mut self, name: &str, reason: &str, batch: &mut Batch) {
+    pub(crate) fn park(&mut self, name: &str, reason: &str, batch: &mut Batch) {
         if self.parked.contains_key(name) {
             return;
         }
@@ -326,8 +326,21 @@ impl Capture {
             "{what} at {}:{} is in the log as a statement, not as rows; set binlog_format = ROW",
             self.header.file, self.event_start
         );
+        let reason = self.trouble.clone();
+        self.put_statement(header, what, (TableId(0), SchemaVersion(0)), &reason, batch);
+    }
+
+    /// An opaque record of a statement, without its text: that holds values.
+    pub(super) fn put_statement(
+        &self,
+        header: &EventHeader,
+        what: &str,
+        (table, version): (TableId, SchemaVersion),
+        reason: &str,
+        batch: &mut Batch,
+    ) {
         let opaque = OpaqueEvent {
-            reason: &self.trouble,
+            reason,
             meta: RowMeta {
                 group: self.tx.groups,
                 end_offset: self.event_end,
@@ -336,7 +349,7 @@ impl Capture {
             description: &[],
             event: what.as_bytes(),
         };
-        batch.opaque(TableId(0), SchemaVersion(0), &opaque);
+        batch.opaque(table, version, &opaque);
     }
 
     pub(super) fn xa_prepare(

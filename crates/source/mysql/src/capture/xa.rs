@@ -9,6 +9,7 @@ use change::contract::ErrorKind;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,7 @@ impl Prepared {
                 .create(true)
                 .truncate(true)
                 .write(true)
+                .mode(0o600)
                 .open(&path)
                 .map_err(|error| failed("spool a prepared transaction", &path, &error))?;
             self.file = Some((path, file));

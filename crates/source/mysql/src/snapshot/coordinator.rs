@@ -22,8 +22,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes of a table that has to be read at once, because nothing orders its rows.
-const WHOLE_TABLE_BYTES_MAX: usize = 1 << 30;
 /// Pause after a chunk that failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// Tries of a table without a key before it may be locked.
@@ -169,6 +167,7 @@ impl Snapshot {
             self.answered(&mut shared, capture, (chunk, answer));
         }
         emit_ripe(&mut shared, capture, place, batch);
+        set_aside(&mut shared, capture, batch);
         self.give_out(&mut shared, capture);
         if shared.chunks.is_empty() && shared.tables.values().all(TableCopy::is_done) {
             self.complete(capture, batch);
@@ -258,11 +257,7 @@ impl Snapshot {
             high: copy.ranges[index].high.clone(),
             task: Task::Read {
                 after: self.after(capture),
-                bytes_max: if is_whole {
-                    WHOLE_TABLE_BYTES_MAX
-                } else {
-                    bytes_max
-                },
+                bytes_max,
                 lock_table,
             },
         };
@@ -487,7 +482,15 @@ fn give_up(shared: &mut Shared, id: ChunkId, reason: &str) {
     };
     copy.failures = copy.failures.saturating_add(1);
     copy.not_before = Some(Instant::now() + RETRY_PAUSE * copy.failures.min(20));
-    if chunk.is_too_large {
+    if chunk.is_too_large && copy.order == Order::None {
+        let name = name_of(&copy.schema);
+        copy.refused = Some(format!(
+            "without a key {name} is read whole, and its rows, or the changes made meanwhile, are \
+             more than snapshot_options.chunk_bytes_max ({} bytes): add a primary key, or raise the \
+             limit, then headwater heal CONFIG {name} --resnapshot",
+            shared.bytes_max
+        ));
+    } else if chunk.is_too_large {
         copy.chunk_rows = (copy.chunk_rows / 2).max(1);
     }
     if !reason.is_empty() {
@@ -504,9 +507,29 @@ fn give_up(shared: &mut Shared, id: ChunkId, reason: &str) {
     }
 }
 
+/// Tables that cannot be copied: set aside with the reason, the others go on.
+fn set_aside(shared: &mut Shared, capture: &mut Capture, batch: &mut Batch) {
+    for copy in shared.tables.values_mut() {
+        let Some(reason) = copy.refused.take() else {
+            continue;
+        };
+        copy.finish();
+        begin(capture, batch);
+        let known = capture
+            .catalog()
+            .get(&copy.schema.database, &copy.schema.name);
+        if let Some(schema) = known.cloned() {
+            capture.announce_schema(&schema, batch);
+        }
+        capture.park(&name_of(&copy.schema), &reason, batch);
+        batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
+        commit(capture, batch, 0);
+    }
+}
+
 fn emit_ripe(shared: &mut Shared, capture: &mut Capture, place: (u64, u64), batch: &mut Batch) {
     let mut ripe: Vec<ChunkId> = Vec::new();
-    let mut bad: Vec<ChunkId> = Vec::new();
+    let mut bad: Vec<(ChunkId, &str)> = Vec::new();
     for (id, chunk) in &shared.chunks {
         let Some(rows) = &chunk.rows else { continue };
         let is_keyless_torn = !chunk.is_locked
@@ -514,14 +537,20 @@ fn emit_ripe(shared: &mut Shared, capture: &mut Capture, place: (u64, u64), batc
                 .changes
                 .iter()
                 .any(|change| change.place <= rows.high_mark);
-        if chunk.is_discarded || is_keyless_torn {
-            bad.push(*id);
+        if chunk.is_discarded {
+            bad.push((*id, ""));
+        } else if is_keyless_torn {
+            bad.push((
+                *id,
+                "it has no key and was changed while it was read: give it a primary key, or set \
+                 snapshot_options.lock: table",
+            ));
         } else if place >= rows.high_mark {
             ripe.push(*id);
         }
     }
-    for id in bad {
-        give_up(shared, id, "");
+    for (id, reason) in bad {
+        give_up(shared, id, reason);
     }
     ripe.sort_unstable();
     for id in ripe {

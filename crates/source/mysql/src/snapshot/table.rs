@@ -50,6 +50,8 @@ pub struct TableCopy {
     pub chunk_rows: u64,
     /// Chunks thrown away in a row.
     pub failures: u32,
+    /// Why it cannot be copied at all.
+    pub refused: Option<String>,
     /// Not before this time is another chunk tried.
     pub not_before: Option<std::time::Instant>,
 }
@@ -69,6 +71,7 @@ impl TableCopy {
             rows_estimated: 0,
             chunk_rows,
             failures: 0,
+            refused: None,
             not_before: None,
         }
     }

@@ -70,8 +70,8 @@ fn client_config(config: &TlsConfig) -> Result<ClientConfig, WireFailure> {
     match (&config.cert, &config.key) {
         (Some(cert), Some(key)) => {
             let chain = certificates(cert)?;
-            let key =
-                PrivateKeyDer::from_pem_file(key).map_err(|error| misconfigured("tls.key", error))?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| misconfigured("tls.key", error))?;
             builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| misconfigured("tls.cert", error))
