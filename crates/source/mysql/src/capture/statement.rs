@@ -108,7 +108,7 @@ impl Capture {
             );
             self.park(&name, &reason, batch);
             let table = (schema.table, schema.version);
-            self.put_statement(header, word, table, &reason, batch);
+            self.put_statement(header, (word, &reason), table, batch);
         }
     }
 

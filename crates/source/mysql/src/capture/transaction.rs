@@ -327,16 +327,20 @@ impl Capture {
             self.header.file, self.event_start
         );
         let reason = self.trouble.clone();
-        self.put_statement(header, what, (TableId(0), SchemaVersion(0)), &reason, batch);
+        self.put_statement(
+            header,
+            (what, &reason),
+            (TableId(0), SchemaVersion(0)),
+            batch,
+        );
     }
 
     /// An opaque record of a statement, without its text: that holds values.
     pub(super) fn put_statement(
         &self,
         header: &EventHeader,
-        what: &str,
+        (what, reason): (&str, &str),
         (table, version): (TableId, SchemaVersion),
-        reason: &str,
         batch: &mut Batch,
     ) {
         let opaque = OpaqueEvent {
