@@ -168,4 +168,16 @@ pub struct BenchArgs {
     /// Folder with `mysqlbinlog` and `mysql` clients. Default: the PATH.
     #[arg(long)]
     pub clients: Option<PathBuf>,
+    /// A Kafka of your own, `host:port`: also measure the way into it, when behind and when keeping up.
+    #[arg(long)]
+    pub kafka: Option<String>,
+    /// Rows per second while latency is measured.
+    #[arg(long, default_value_t = 5_000)]
+    pub rate: u64,
+    /// Seconds for which latency is measured.
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u64,
+    /// With `--kafka`, also send one transaction of this size, MiB, and watch the memory.
+    #[arg(long)]
+    pub transaction_mib: Option<u64>,
 }

@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Target of what was parked because its log could not be decoded.
 pub const AT_CAPTURE: &str = "capture";
-/// A batch is flushed at this age even while more is waiting.
+/// A sink that is behind flushes at this age: few, large batches.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
+/// With more records than this before the journal's end, a sink is behind.
+const BEHIND_RECORDS: u64 = 20_000;
 
 /// How a sink is driven.
 #[derive(Debug, Clone)]
@@ -432,11 +434,13 @@ impl Delivery {
             }
             return Ok(());
         };
-        let age = since.elapsed();
-        let due = match more {
-            false => age >= self.config.batch_delay,
-            true => age >= BATCH_AGE_MAX.max(self.config.batch_delay),
+        let left = self.journal.end().0.saturating_sub(self.unflushed.next);
+        // Under a steady load there is always a little more: it must not make what is here wait.
+        let age_max = match more && left > BEHIND_RECORDS {
+            false => self.config.batch_delay,
+            true => BATCH_AGE_MAX.max(self.config.batch_delay),
         };
+        let due = since.elapsed() >= age_max;
         let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
         if due || full { self.flush() } else { Ok(()) }
     }

@@ -13,10 +13,12 @@ mod client;
 mod cursor;
 mod error;
 mod partition;
+mod reader;
 mod sink;
 mod template;
 
 pub use config::KafkaConfig;
+pub use reader::CommittedReader;
 pub use sink::{Identity, KafkaSink};
 
 /// Connects and describes the broker and the topics that would be written to.

@@ -348,13 +348,14 @@ impl KafkaSink {
             if !self.key.is_empty() {
                 record = record.key(&self.key);
             }
+            let mut pause = Pause::default();
             while let Err((error, back)) = producer.send(record) {
                 let full =
                     error.rdkafka_error_code() == Some(rdkafka::error::RDKafkaErrorCode::QueueFull);
                 if !full || Instant::now() > end {
                     return Err(self.refused(&sent, &error));
                 }
-                producer.poll(Duration::from_millis(1));
+                pause.poll(producer);
                 record = back;
             }
         }
@@ -388,8 +389,9 @@ impl KafkaSink {
     fn drain(&mut self) -> Result<(), SinkError> {
         let producer = self.producer()?;
         let end = Instant::now() + self.timeout();
+        let mut pause = Pause::default();
         while producer.in_flight_count() > 0 {
-            producer.poll(Duration::from_micros(200));
+            pause.poll(producer);
             if Instant::now() > end {
                 let timeout = KafkaError::MessageProduction(
                     rdkafka::error::RDKafkaErrorCode::MessageTimedOut,
@@ -440,6 +442,23 @@ fn rejected(rejection: Rejection) -> SinkError {
     }
 }
 
+/// Waits between looks at the producer, 0.1 ms at first, then up to 1 ms.
+///
+/// The library's own `poll` counts in whole milliseconds and spins through what is less.
+#[derive(Default)]
+struct Pause {
+    length: Duration,
+}
+
+impl Pause {
+    fn poll(&mut self, producer: &BaseProducer<Context>) {
+        producer.poll(Duration::ZERO);
+        self.length =
+            (self.length * 3 / 2).clamp(Duration::from_micros(100), Duration::from_millis(1));
+        std::thread::sleep(self.length);
+    }
+}
+
 impl Sink for KafkaSink {
     fn open(&mut self) -> Result<Option<Cursor>, SinkError> {
         self.producer = None;
@@ -454,8 +473,10 @@ impl Sink for KafkaSink {
             .client()
             .fetch_metadata(Some(&self.cursor_topic), Duration::from_secs(5));
         if let Err(error) = asked {
-            for _ in 0..20 {
-                producer.poll(Duration::from_millis(10));
+            let mut pause = Pause::default();
+            let end = Instant::now() + Duration::from_millis(200);
+            while Instant::now() < end {
+                pause.poll(&producer);
             }
             return Err(self.broker_error("connect", &error));
         }
@@ -480,7 +501,11 @@ impl Sink for KafkaSink {
     }
 
     fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError> {
-        self.drain()?;
+        // Within a transaction the cursor stands or falls with the rows; without one it may only follow
+        // what is acknowledged.
+        if self.config.delivery == Delivery::Idempotent {
+            self.drain()?;
+        }
         self.begin()?;
         self.messages.clear();
         cursor.encode(self.messages.buffer());
@@ -515,8 +540,9 @@ impl Sink for KafkaSink {
             false => Ok(()),
         };
         let end = Instant::now() + Duration::from_secs(5);
+        let mut pause = Pause::default();
         while producer.in_flight_count() > 0 && Instant::now() < end {
-            producer.poll(Duration::from_millis(1));
+            pause.poll(producer);
         }
         self.forget_batch();
         aborted.map_err(|error| self.broker_error("abort transaction", &error))

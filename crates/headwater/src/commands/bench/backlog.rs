@@ -17,7 +17,8 @@ pub fn connect(endpoint: &Endpoint, mode: TlsMode) -> Result<Connection, Failure
     .map_err(wire("connect"))
 }
 
-fn head(connection: &mut Connection) -> Result<(String, u64), Failure> {
+/// Where the server's log ends.
+pub fn head(connection: &mut Connection) -> Result<(String, u64), Failure> {
     let found = match connection.texts("SHOW BINARY LOG STATUS") {
         Ok(found) => found,
         Err(_) => connection

@@ -5,10 +5,11 @@ use crate::cli::BenchArgs;
 use crate::exit::{self, Failure};
 use change::position::file_number;
 use pipeline::control::{self, Request};
+use pipeline::status::Report;
 use source_mysql::binlog::header::{EventHeader, kind};
 use source_mysql::config::{Endpoint, TlsMode};
 use source_mysql::wire::{Dump, DumpStart, WireFailure};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -190,96 +191,119 @@ impl Drop for Folder {
     }
 }
 
-/// Runs the real pipeline, without sinks, as a process of its own; from its first appended row to the
-/// last.
-fn pipeline(source: &str, rows: u64) -> Result<Measured, Failure> {
-    let folder = Folder::new("capture")?;
-    let config = folder.0.join("bench.yaml");
-    std::fs::write(&config, format!("source:\n  mysql:\n{source}"))?;
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(["--log", "error", "run"])
-        .arg(&config)
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()?;
-    let outcome = follow(&mut child, &folder.0.join("bench.journal"), rows);
-    let _ = child.kill();
-    let _ = child.wait();
-    outcome
+/// The real pipeline as a process of its own, which ends when it is dropped.
+pub struct Running {
+    child: Child,
+    folder: Folder,
 }
 
-fn rows_so_far(dir: &Path) -> Option<u64> {
-    let stream = control::connect(dir)?;
-    Some(
-        control::call(&stream, &Request::Status)
-            .ok()?
-            .report?
-            .source
-            .rows,
-    )
-}
+impl Running {
+    /// Starts it; `config` is YAML from `source:` on.
+    pub fn start(config: &str) -> Result<Self, Failure> {
+        let folder = Folder::new("capture")?;
+        let path = folder.0.join("bench.yaml");
+        std::fs::write(&path, config)?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(["--log", "error", "run"])
+            .arg(&path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()?;
+        Ok(Self { child, folder })
+    }
 
-fn follow(child: &mut Child, dir: &Path, rows: u64) -> Result<Measured, Failure> {
-    let pid = child.id().to_string();
-    let started = Instant::now();
-    // The process starts and connects; that is not what is measured.
-    let mut since = None;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Err(Failure::new(
+    /// Its status; none while it starts.
+    pub fn report(&self) -> Option<Report> {
+        let stream = control::connect(&self.folder.0.join("bench.journal"))?;
+        control::call(&stream, &Request::Status).ok()?.report
+    }
+
+    /// Fails when it has ended.
+    pub fn alive(&mut self) -> Result<(), Failure> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(Failure::new(
                 exit::OTHER,
-                format!("run the capture: it ended, {status}"),
-            ));
+                format!("run the pipeline: it ended, {status}"),
+            )),
         }
-        let found = rows_so_far(dir).unwrap_or(0);
-        let (at, cpu_before, rows_before) =
-            *since.get_or_insert_with(|| (Instant::now(), cpu(&pid), found));
-        if found == 0 {
-            since = None;
+    }
+
+    /// User and system time so far, seconds.
+    pub fn cpu(&self) -> f64 {
+        cpu(&self.child.id().to_string())
+    }
+
+    /// Resident bytes at most, so far.
+    pub fn memory_peak(&self) -> u64 {
+        memory_peak(self.child.id())
+    }
+
+    /// From the first row that `rows` counts to the last.
+    pub fn follow(
+        &mut self,
+        wanted: u64,
+        rows: impl Fn(&Report) -> u64,
+    ) -> Result<Measured, Failure> {
+        let started = Instant::now();
+        // The process starts and connects; that is not what is measured.
+        let mut since = None;
+        loop {
+            self.alive()?;
+            let found = self.report().as_ref().map_or(0, &rows);
+            let (at, cpu_before, rows_before) =
+                *since.get_or_insert_with(|| (Instant::now(), self.cpu(), found));
+            if found == 0 {
+                since = None;
+            }
+            if found >= wanted {
+                let share = (wanted - rows_before.min(wanted)).max(1);
+                let factor = wanted as f64 / share as f64;
+                return Ok(Measured {
+                    rows: wanted,
+                    seconds: at.elapsed().as_secs_f64() * factor,
+                    cpu_seconds: (self.cpu() - cpu_before) * factor,
+                    memory_peak: self.memory_peak(),
+                });
+            }
+            if started.elapsed() > Duration::from_secs(600) {
+                return Err(Failure::new(
+                    exit::OTHER,
+                    "run the pipeline: not done in 600 s",
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
-        if found >= rows {
-            let share = (rows - rows_before.min(rows)).max(1);
-            return Ok(Measured {
-                rows: share,
-                seconds: at.elapsed().as_secs_f64(),
-                cpu_seconds: cpu(&pid) - cpu_before,
-                memory_peak: memory_peak(child.id()),
-            });
-        }
-        if started.elapsed() > Duration::from_secs(300) {
-            return Err(Failure::new(
-                exit::OTHER,
-                "run the capture: not done in 300 s",
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The source's part of a config that reads one table from one place.
+pub fn source_from(args: &BenchArgs, table: &str, from: &(String, u64), tls: &str) -> String {
+    format!(
+        "source:\n  mysql:\n    url: \"{}\"\n    tls: {{mode: {tls}}}\n    \
+         tables: [\"headwater_bench.{table}\"]\n    snapshot: never\n    \
+         start: {{file: \"{}\", position: {}}}\n",
+        args.url, from.0, from.1
+    )
+}
+
 pub fn capture(args: &BenchArgs, workload: &Workload, tls: &str) -> Result<Measured, Failure> {
-    let source = format!(
-        "    url: \"{}\"\n    tls: {{mode: {tls}}}\n    tables: [\"headwater_bench.{}\"]\n    \
-         snapshot: never\n    start: {{file: \"{}\", position: {}}}\n",
-        args.url, workload.table, workload.from.0, workload.from.1
-    );
-    scaled(pipeline(&source, workload.rows)?, workload.rows)
+    Running::start(&source_from(args, workload.table, &workload.from, tls))?
+        .follow(workload.rows, |report| report.source.rows)
 }
 
 pub fn snapshot(args: &BenchArgs, workload: &Workload) -> Result<Measured, Failure> {
     let source = format!(
-        "    url: \"{}\"\n    tls: {{mode: disabled}}\n    tables: [\"headwater_bench.{}\"]\n",
+        "source:\n  mysql:\n    url: \"{}\"\n    tls: {{mode: disabled}}\n    \
+         tables: [\"headwater_bench.{}\"]\n",
         args.url, workload.table
     );
-    scaled(pipeline(&source, workload.rows)?, workload.rows)
-}
-
-/// From the rows that passed while the clock ran to all of them.
-fn scaled(found: Measured, rows: u64) -> Result<Measured, Failure> {
-    let factor = rows as f64 / found.rows as f64;
-    Ok(Measured {
-        rows,
-        seconds: found.seconds * factor,
-        cpu_seconds: found.cpu_seconds * factor,
-        ..found
-    })
+    Running::start(&source)?.follow(workload.rows, |report| report.source.rows)
 }

@@ -3,9 +3,10 @@
 //! It makes a closed backlog in a database of its own (`headwater_bench`, dropped at the end), then
 //! reads the same log with a reader that decodes nothing, with `mysqlbinlog --raw`, and with the real
 //! capture into a sealed, fsynced journal; and copies the table with `mysql --quick` and with the real
-//! snapshot. The best run of each counts; CPU time and memory are those of a process of its own.
+//! snapshot. With `--kafka` it goes on to a real Kafka. The best run of each counts; CPU time and memory are those of a process of its own.
 
 mod backlog;
+mod kafka;
 mod measure;
 
 use crate::cli::BenchArgs;
@@ -28,6 +29,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         stream(args, &endpoint, workload, &mut out)?;
     }
     snapshot(args, &endpoint, &bulk, &mut out)?;
+    if let Some(brokers) = &args.kafka {
+        into_kafka(args, brokers, &endpoint, [&small, &bulk], &mut out)?;
+    }
     backlog::drop(&endpoint)
 }
 
@@ -101,6 +105,26 @@ fn stream(
     let tls = best(args.runs, || measure::capture(args, workload, "required"))?;
     line(out, "capture into the journal, TLS", &tls, &bases)?;
     writeln!(out)?;
+    Ok(())
+}
+
+fn into_kafka(
+    args: &BenchArgs,
+    brokers: &str,
+    endpoint: &Endpoint,
+    workloads: [&Workload; 2],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    writeln!(out, "\ninto Kafka at {brokers}, transactional:")?;
+    for workload in workloads {
+        let found = best(args.runs, || kafka::behind(args, brokers, workload))?;
+        line(out, &format!("behind, {}", workload.name), &found, &[])?;
+    }
+    kafka::latency(args, brokers, endpoint, out)?;
+    if let Some(mib) = args.transaction_mib {
+        let found = kafka::large(args, brokers, endpoint, mib)?;
+        line(out, &format!("one transaction of {mib} MiB"), &found, &[])?;
+    }
     Ok(())
 }
 
