@@ -3,7 +3,7 @@
 //! Owns: values in a source's exact form ([`value`]), row images ([`image`]), table schemas
 //! ([`schema`]), transactions ([`transaction`]), positions in a source's log ([`position`],
 //! [`gtid`]), the batch a source fills ([`batch`]), the events a sink reads ([`event`]) and the two
-//! contracts ([`contract`]).
+//! contracts ([`contract`]; [`spool`] for what has to wait).
 //!
 //! Refuses: I/O, sockets, serde, async, any database's client. Values only.
 //!
@@ -21,6 +21,7 @@ pub mod gtid;
 pub mod image;
 pub mod position;
 pub mod schema;
+pub mod spool;
 pub mod temporal;
 pub mod transaction;
 pub mod value;

@@ -23,6 +23,7 @@ use crate::seal::OpenKeys;
 use crate::sealer::{Previous, Sealer};
 use crate::seek;
 use crate::segment;
+use crate::spool::Spool;
 use crate::state::{Shared, State};
 use crate::storer::Storer;
 use crate::tail::Tail;
@@ -328,11 +329,16 @@ impl Journal {
         retention::retain(&self.shared)
     }
 
+    /// Sealed files beside the segments, for what has to wait.
+    pub fn spool(&self) -> Spool {
+        Spool::new(self.shared.clone())
+    }
+
     /// The place on disk.
     pub fn usage(&self) -> Usage {
         let state = self.shared.state();
         Usage {
-            bytes: state.bytes(),
+            bytes: state.bytes() + self.shared.spooled(),
             segments: state.segments.len(),
             disk_max: self.shared.options.disk_max,
             state: self.shared.capacity(),

@@ -111,7 +111,7 @@ impl Plan {
         groups: Vec<Vec<SegmentInfo>>,
     ) {
         let gone: u64 = self.victims.iter().map(|victim| victim.len).sum();
-        let mut bytes = state.bytes() - gone;
+        let mut bytes = state.bytes() + shared.spooled() - gone;
         for group in groups {
             if bytes < full_at || is_owed(shared, state, &group) {
                 break;

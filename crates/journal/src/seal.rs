@@ -54,6 +54,31 @@ impl CipherKey {
             .map_err(|_| Error::new(ErrorKind::Internal, "set up a data key", "refused"))?;
         Ok(CipherKey(LessSafeKey::new(unbound)))
     }
+
+    /// Seals `bytes` in place and appends the tag.
+    pub fn seal<const N: usize>(
+        &self,
+        nonce: Nonce,
+        context: Aad<[u8; N]>,
+        bytes: &mut Vec<u8>,
+    ) -> std::result::Result<(), ()> {
+        self.0
+            .seal_in_place_append_tag(nonce, context, bytes)
+            .map_err(|_| ())
+    }
+
+    /// Opens what `seal` made, in place; the length of the clear text, or none when it is not that.
+    pub fn open<const N: usize>(
+        &self,
+        nonce: Nonce,
+        context: Aad<[u8; N]>,
+        bytes: &mut [u8],
+    ) -> Option<usize> {
+        self.0
+            .open_in_place(nonce, context, bytes)
+            .ok()
+            .map(|clear| clear.len())
+    }
 }
 
 /// A data key that the writer seals with.

@@ -110,6 +110,8 @@ pub(crate) struct Shared {
     pub id: JournalId,
     pub keys: Arc<OpenKeys>,
     pub counters: Counters,
+    /// Bytes in spool files.
+    pub spooled: AtomicU64,
     end: AtomicU64,
     first: AtomicU64,
     /// Percent of `disk_max`; 255 when full.
@@ -132,6 +134,7 @@ impl Shared {
             id,
             keys,
             counters: Counters::default(),
+            spooled: AtomicU64::new(0),
             end: AtomicU64::new(end),
             first: AtomicU64::new(first),
             capacity: AtomicU8::new(0),
@@ -165,7 +168,11 @@ impl Shared {
     pub fn would_be_full(&self, state: &State) -> bool {
         self.options
             .disk_max
-            .is_some_and(|disk_max| state.bytes() >= self.full_at(disk_max))
+            .is_some_and(|disk_max| state.bytes() + self.spooled() >= self.full_at(disk_max))
+    }
+
+    pub fn spooled(&self) -> u64 {
+        self.spooled.load(Ordering::Relaxed)
     }
 
     /// Notes how much room is left: full is full, and the alarm is about what cannot be let go.

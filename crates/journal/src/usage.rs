@@ -18,7 +18,7 @@ pub enum Capacity {
 /// The journal's place on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Bytes of all segments; their indexes, a few per mille, do not count.
+    /// Bytes of all segments and spool files; their indexes, a few per mille, do not count.
     pub bytes: u64,
     /// Number of segments.
     pub segments: usize,

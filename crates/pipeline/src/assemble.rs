@@ -87,6 +87,7 @@ pub fn source(
     let resume = source_recorded::Resume {
         position: resumed.position,
         control: resumed.control,
+        spool: resumed.spool,
     };
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {

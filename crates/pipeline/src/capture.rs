@@ -4,7 +4,9 @@ use crate::event_reader::{
     EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
 };
 use crate::event_reader::{journal_schema, journal_table};
+use crate::spool::JournalSpool;
 use crate::status::Shared;
+use change::spool::Spool;
 use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
 use std::sync::Arc;
@@ -55,6 +57,8 @@ pub struct Resumed {
     pub position: Option<Position>,
     /// Every control entry of the journal.
     pub control: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where its bytes may wait.
+    pub spool: Option<Arc<dyn Spool>>,
 }
 
 /// Nothing but the position is of interest.
@@ -77,10 +81,12 @@ pub fn resume(journal: &Journal) -> Result<Resumed, ReadError> {
         .iter()
         .map(|(key, entry)| (key.to_vec(), entry.value.to_vec()))
         .collect();
+    let spool: Option<Arc<dyn Spool>> = Some(Arc::new(JournalSpool(journal.spool())));
     let Some(entry) = state.get(POSITION_KEY) else {
         return Ok(Resumed {
             position: None,
             control,
+            spool,
         });
     };
     let from = entry.sequence.max(journal.first()).min(journal.end());
@@ -90,6 +96,7 @@ pub fn resume(journal: &Journal) -> Result<Resumed, ReadError> {
     Ok(Resumed {
         position: Some(reader.position().clone()),
         control,
+        spool,
     })
 }
 

@@ -22,6 +22,7 @@ pub mod pattern;
 pub mod recover;
 pub mod run;
 pub mod seek;
+pub mod spool;
 pub mod status;
 pub mod tail;
 

@@ -183,6 +183,7 @@ fn resumed(
             Ok(Resumed {
                 position: Some(position),
                 control,
+                spool: resumed.spool,
             })
         }
         None => Err(trouble(

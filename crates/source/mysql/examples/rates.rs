@@ -109,7 +109,6 @@ fn decoded(url: &str, from: &(String, u64), to: (u64, u64)) -> Result<(), Failur
         server_id: None,
         heartbeat_seconds: 10,
         snapshot_options: Default::default(),
-        spool_dir: None,
     };
     let mut source = MysqlSource::open(config, Resume::default())?;
     let mut batch = Batch::default();

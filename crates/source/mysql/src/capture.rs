@@ -43,8 +43,8 @@ pub struct CaptureOptions {
     pub server_id: u32,
     /// Largest event after inflation, bytes.
     pub event_bytes_max: usize,
-    /// Where large prepared XA transactions wait.
-    pub spool_dir: Option<std::path::PathBuf>,
+    /// Where large prepared XA transactions wait; none keeps them in memory.
+    pub spool: Option<std::sync::Arc<dyn change::spool::Spool>>,
 }
 
 /// Largest inflated event by default: twice the server's own limit of a row.
@@ -61,7 +61,7 @@ impl Default for CaptureOptions {
             },
             server_id: 0,
             event_bytes_max: EVENT_BYTES_MAX,
-            spool_dir: None,
+            spool: None,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Capture {
             trailer: TransactionTrailer::default(),
             tx: Tx::default(),
             unsaved: false,
-            xa: xa::XaStore::new(options.spool_dir.clone()),
+            xa: xa::XaStore::new(options.spool.clone()),
             parked: HashMap::new(),
             parked_since: Vec::new(),
             trouble: String::new(),

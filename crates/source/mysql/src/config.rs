@@ -50,9 +50,6 @@ pub struct MysqlConfig {
     /// How the copy is made.
     #[serde(default)]
     pub snapshot_options: SnapshotConfig,
-    /// Where large prepared XA transactions wait. Default: the system's temporary directory.
-    #[serde(default)]
-    pub spool_dir: Option<PathBuf>,
 }
 
 fn default_heartbeat() -> u32 {

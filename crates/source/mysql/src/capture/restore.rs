@@ -19,6 +19,8 @@ pub struct Resume {
     pub position: Option<Position>,
     /// All control entries of the journal, in order of their keys.
     pub control: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where bytes may wait beside the journal; none for memory.
+    pub spool: Option<std::sync::Arc<dyn change::spool::Spool>>,
 }
 
 fn damaged(key: &str) -> SourceError {
@@ -100,9 +102,7 @@ impl Capture {
                 self.catalog.remove(&database, &name);
             }
         }
-        for (xid, value) in resume.with_prefix("source/xa/") {
-            self.xa.restore(xid, value)?;
-        }
+        self.xa.restore(resume.with_prefix("source/xa/"))?;
         for (table, value) in resume.with_prefix("source/parked/") {
             let mut r = WireReader::new(value);
             let since = r.text().map_err(|_| damaged(table))?.to_owned();

@@ -103,7 +103,7 @@ impl MysqlSource {
             rules: column_rules(&config.columns, &config.mask_key),
             catalog: server.catalog_options(),
             server_id: server.server_id,
-            spool_dir: config.spool_dir.clone(),
+            spool: resume.spool.clone(),
             ..CaptureOptions::default()
         };
         let mut capture = Capture::new(options, position);

@@ -92,7 +92,6 @@ pub fn config(url: &str, tables: &[&str]) -> MysqlConfig {
         server_id: None,
         heartbeat_seconds: 1,
         snapshot_options: Default::default(),
-        spool_dir: None,
     }
 }
 
@@ -256,6 +255,7 @@ impl World {
         Resume {
             position: self.position.clone(),
             control: self.control.clone().into_iter().collect(),
+            spool: None,
         }
     }
 
