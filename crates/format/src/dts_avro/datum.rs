@@ -33,6 +33,67 @@ pub fn put_double(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+/// A few fields put together in place, so that the message's buffer grows once for all of them.
+#[derive(Debug, Clone)]
+pub struct Stack<const N: usize> {
+    bytes: [u8; N],
+    count: usize,
+}
+
+impl<const N: usize> Stack<N> {
+    /// An empty one; `N` must be enough for all that is put into it.
+    #[inline]
+    pub fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            count: 0,
+        }
+    }
+
+    /// Puts an `int`, a `long`, a branch or a symbol.
+    #[inline]
+    pub fn long(&mut self, value: i64) {
+        let mut coded = ((value << 1) ^ (value >> 63)) as u64;
+        while coded >= 0x80 {
+            self.byte(coded as u8 | 0x80);
+            coded >>= 7;
+        }
+        self.byte(coded as u8);
+    }
+
+    /// Puts `bytes` or a `string`.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.long(bytes.len() as i64);
+        self.raw(bytes);
+    }
+
+    /// Puts bytes as they are.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes[self.count..self.count + bytes.len()].copy_from_slice(bytes);
+        self.count += bytes.len();
+    }
+
+    /// What was put.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.count]
+    }
+
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.count] = byte;
+        self.count += 1;
+    }
+}
+
+impl<const N: usize> Default for Stack<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A short text made in place, without an allocation.
 #[derive(Debug, Clone)]
 pub struct Short {

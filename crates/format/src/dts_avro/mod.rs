@@ -29,7 +29,7 @@ use crate::{Encoder, FormatError, Heartbeat, Messages};
 use change::event::DdlChange;
 use change::position::file_number;
 use change::{Event, Operation, RowChange, TransactionHeader};
-use datum::{Short, put_long, put_string};
+use datum::{Short, Stack, put_long, put_string};
 use std::collections::HashMap;
 use table::{TableDatum, put_object, put_text_image};
 use tags::TagWriter;
@@ -243,27 +243,34 @@ fn failed(row: &RowChange<'_>, what: &str) -> FormatError {
 }
 
 fn put_head(out: &mut Vec<u8>, head: &Head<'_>, source: &[u8]) {
+    // Four numbers of at most ten bytes, and two positions of at most 42.
+    let mut all = Stack::<128>::new();
     // The version: always 0.
-    put_long(out, 0);
-    put_long(out, head.id as i64);
-    put_long(out, head.time as i64);
-    put_position(out, head.file, head.offset);
-    put_position(out, head.file, head.safe_offset);
+    all.long(0);
+    all.long(head.id as i64);
+    all.long(head.time as i64);
+    put_positions(&mut all, head);
+    out.extend_from_slice(all.as_slice());
     out.extend_from_slice(source);
     put_long(out, head.operation);
 }
 
-/// `offset@number of the file`; empty when the file is not known.
-fn put_position(out: &mut Vec<u8>, file: &str, offset: u64) {
-    if file.is_empty() {
-        return put_long(out, 0);
+/// `sourcePosition` and `safeSourcePosition`: `offset@number of the file`; empty when the file is not
+/// known.
+fn put_positions(all: &mut Stack<128>, head: &Head<'_>) {
+    if head.file.is_empty() {
+        return all.raw(&[0; 2]);
     }
-    let (mut before, mut after) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let (offset, number) = (before.format(offset), after.format(file_number(file)));
-    put_long(out, (offset.len() + 1 + number.len()) as i64);
-    out.extend_from_slice(offset.as_bytes());
-    out.push(b'@');
-    out.extend_from_slice(number.as_bytes());
+    let mut number = itoa::Buffer::new();
+    let number = number.format(file_number(head.file));
+    for offset in [head.offset, head.safe_offset] {
+        let mut buffer = itoa::Buffer::new();
+        let offset = buffer.format(offset);
+        all.long((offset.len() + 1 + number.len()) as i64);
+        all.raw(offset.as_bytes());
+        all.raw(b"@");
+        all.raw(number.as_bytes());
+    }
 }
 
 fn put_tags(tags: &mut TagWriter<'_>, options: &Options, header: &TransactionHeader, gtid: bool) {
@@ -282,18 +289,28 @@ fn put_tags(tags: &mut TagWriter<'_>, options: &Options, header: &TransactionHea
 }
 
 fn put_reader_time(tags: &mut TagWriter<'_>, clock: Clock, time_us: u64) {
-    let millis = match clock {
+    let millis: u64 = match clock {
         Clock::Commit => time_us / 1000,
         Clock::Wall => std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64),
     };
-    // Thirteen digits in our time. A source without a clock must not make fillers of its messages.
-    match Short::of(format_args!("{millis:013}")) {
-        Some(text) => tags.text("readerThroughoutTime", text.as_str()),
-        None => tags.number("readerThroughoutTime", millis),
+    // Thirteen digits in our time, and also for a source without a clock: a message must not get as
+    // short as a filler.
+    let mut digits = [b'0'; READER_TIME_DIGITS];
+    let mut left = millis;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
     }
+    let mut tag = Stack::<40>::new();
+    tag.bytes(b"readerThroughoutTime");
+    tag.bytes(&digits);
+    tags.encoded(tag.as_slice());
 }
+
+/// Enough for milliseconds until the year 2286.
+const READER_TIME_DIGITS: usize = 13;
 
 impl Encoder for DtsAvro {
     fn name(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! One value: its branch of the union, and its fields.
 
-use super::datum::{Short, put_bytes, put_double, put_long, put_string};
+use super::datum::{Short, Stack, put_bytes, put_long, put_string};
 use super::types::{Form, SourceKind, branch, wire};
 use crate::key_text::put_uuid;
 use change::temporal::{DatePacked, DateTimePacked};
@@ -16,8 +16,10 @@ pub(super) struct ColumnForm {
     /// Its `dataTypeNumber`.
     pub number: i32,
     form: Form,
-    /// `utf8mb4`, or `utf8` where the column is no wider.
-    charset: &'static str,
+    /// `precision` of its integers.
+    precision: i64,
+    /// What stands before a text's length: the branch, and its word or charset.
+    text_head: Box<[u8]>,
     /// The column's own charset, for bytes that are not valid in it.
     raw_charset: Box<str>,
     /// Labels of an ENUM or a SET.
@@ -32,12 +34,17 @@ impl ColumnForm {
         if text_as_blob && matches!(column.kind, ColumnType::Text { .. }) {
             (number, form) = (252, Form::Binary("TEXT"));
         }
+        let precision = match form {
+            Form::Integer(bytes) => i64::from(bytes),
+            _ => 8,
+        };
         let own = column.charset.as_deref().unwrap_or("binary");
         let narrow = matches!(own, "utf8" | "utf8mb3");
         Self {
             number,
             form,
-            charset: if narrow { "utf8" } else { "utf8mb4" },
+            precision,
+            text_head: text_head(form, if narrow { "utf8" } else { "utf8mb4" }),
             raw_charset: if narrow { "utf8" } else { own }.into(),
             labels: match &column.kind {
                 ColumnType::Enum { members } | ColumnType::Set { members } => {
@@ -85,16 +92,8 @@ fn put_rare(out: &mut Vec<u8>, column: &ColumnForm, value: Value<'_>) {
         Value::Float(v) => put_float(out, nearest_double(v)),
         Value::Bytes(v) | Value::Vector(v) => put_binary(out, column, v),
         Value::InvalidText(v) => put_character(out, &column.raw_charset, v),
-        Value::Date(v) => {
-            put_long(out, branch::DATE_TIME);
-            put_date_parts(out, v);
-            out.extend_from_slice(&[0; 4]);
-        }
-        Value::Time { micros, .. } => {
-            put_long(out, branch::DATE_TIME);
-            out.extend_from_slice(&[0; 3]);
-            put_clock_parts(out, micros);
-        }
+        Value::Date(v) => put_date(out, v),
+        Value::Time { micros, .. } => put_time(out, micros),
         Value::ZeroTimestamp { .. } => put_zero_timestamp(out, column),
         Value::Year(v) => put_year(out, column, v),
         Value::Bit(v) => put_bit(out, column, v),
@@ -117,13 +116,25 @@ fn put_rare(out: &mut Vec<u8>, column: &ColumnForm, value: Value<'_>) {
 
 #[inline]
 fn put_integer(out: &mut Vec<u8>, column: &ColumnForm, digits: &str) {
-    let precision = match column.form {
-        Form::Integer(bytes) => i64::from(bytes),
-        _ => 8,
+    let mut all = Stack::<32>::new();
+    all.long(branch::INTEGER);
+    all.long(column.precision);
+    all.bytes(digits.as_bytes());
+    out.extend_from_slice(all.as_slice());
+}
+
+/// The branch of a column's texts, and its word or charset.
+fn text_head(form: Form, charset: &str) -> Box<[u8]> {
+    let (branch, word) = match form {
+        Form::Object(word) => (branch::TEXT_OBJECT, word),
+        Form::Binary(word) => (branch::BINARY_OBJECT, word),
+        Form::Geometry => (branch::TEXT_GEOMETRY, "WKT"),
+        _ => (branch::CHARACTER, charset),
     };
-    put_long(out, branch::INTEGER);
-    put_long(out, precision);
-    put_string(out, digits);
+    let mut head = Vec::new();
+    put_long(&mut head, branch);
+    put_string(&mut head, word);
+    head.into_boxed_slice()
 }
 
 #[inline]
@@ -135,24 +146,7 @@ fn put_text(out: &mut Vec<u8>, column: &ColumnForm, text: &str) {
 /// All of a text but its bytes.
 #[inline]
 fn put_text_head(out: &mut Vec<u8>, column: &ColumnForm, byte_count: usize) {
-    match column.form {
-        Form::Object(word) => {
-            put_long(out, branch::TEXT_OBJECT);
-            put_string(out, word);
-        }
-        Form::Binary(word) => {
-            put_long(out, branch::BINARY_OBJECT);
-            put_string(out, word);
-        }
-        Form::Geometry => {
-            put_long(out, branch::TEXT_GEOMETRY);
-            put_string(out, "WKT");
-        }
-        _ => {
-            put_long(out, branch::CHARACTER);
-            put_string(out, column.charset);
-        }
-    }
+    out.extend_from_slice(&column.text_head);
     put_long(out, byte_count as i64);
 }
 
@@ -189,17 +183,21 @@ fn put_decimal(out: &mut Vec<u8>, text: &str) {
         count => count,
     };
     let precision = (whole.len() + fraction.len() - zeros).max(1);
+    let mut sizes = Stack::<20>::new();
+    sizes.long(precision as i64);
+    sizes.long(fraction.len() as i64);
     put_long(out, branch::DECIMAL);
     put_string(out, text);
-    put_long(out, precision as i64);
-    put_long(out, fraction.len() as i64);
+    out.extend_from_slice(sizes.as_slice());
 }
 
 fn put_float(out: &mut Vec<u8>, value: f64) {
-    put_long(out, branch::FLOAT);
-    put_double(out, value);
-    put_long(out, FLOAT_PRECISION);
-    put_long(out, FLOAT_SCALE);
+    let mut all = Stack::<12>::new();
+    all.long(branch::FLOAT);
+    all.raw(&value.to_le_bytes());
+    all.long(FLOAT_PRECISION);
+    all.long(FLOAT_SCALE);
+    out.extend_from_slice(all.as_slice());
 }
 
 /// The double nearest to the shortest text of a four-byte float: 0.1 stays 0.1.
@@ -212,19 +210,25 @@ fn nearest_double(value: f32) -> f64 {
         .unwrap_or_else(|| f64::from(value))
 }
 
-fn put_part(out: &mut Vec<u8>, part: i64) {
-    put_long(out, 1);
-    put_long(out, part);
+/// Room for the branch, seven fields of which each takes at most six bytes, and a zone.
+type Fields = Stack<64>;
+
+#[inline]
+fn put_part(all: &mut Fields, part: i64) {
+    all.long(1);
+    all.long(part);
 }
 
-fn put_date_parts(out: &mut Vec<u8>, date: DatePacked) {
+#[inline]
+fn put_date_parts(all: &mut Fields, date: DatePacked) {
     for part in [date.year(), date.month(), date.day()] {
-        put_part(out, i64::from(part));
+        put_part(all, i64::from(part));
     }
 }
 
 /// Hour, minute, second and microseconds, all with the sign of the whole.
-fn put_clock_parts(out: &mut Vec<u8>, micros: i64) {
+#[inline]
+fn put_clock_parts(all: &mut Fields, micros: i64) {
     let seconds = micros / 1_000_000;
     for part in [
         seconds / 3600,
@@ -232,40 +236,59 @@ fn put_clock_parts(out: &mut Vec<u8>, micros: i64) {
         seconds % 60,
         micros % 1_000_000,
     ] {
-        put_part(out, part);
+        put_part(all, part);
     }
 }
 
+fn put_date(out: &mut Vec<u8>, date: DatePacked) {
+    let mut all = Fields::new();
+    all.long(branch::DATE_TIME);
+    put_date_parts(&mut all, date);
+    all.raw(&[0; 4]);
+    out.extend_from_slice(all.as_slice());
+}
+
+fn put_time(out: &mut Vec<u8>, micros: i64) {
+    let mut all = Stack::new();
+    all.long(branch::DATE_TIME);
+    all.raw(&[0; 3]);
+    put_clock_parts(&mut all, micros);
+    out.extend_from_slice(all.as_slice());
+}
+
 fn put_datetime(out: &mut Vec<u8>, at: DateTimePacked) {
-    put_long(out, branch::DATE_TIME);
-    put_date_parts(out, at.date());
-    put_clock_parts(out, at.micros_of_day() as i64);
+    let mut all = Stack::new();
+    all.long(branch::DATE_TIME);
+    put_date_parts(&mut all, at.date());
+    put_clock_parts(&mut all, at.micros_of_day() as i64);
+    out.extend_from_slice(all.as_slice());
 }
 
 fn put_timestamp(out: &mut Vec<u8>, column: &ColumnForm, micros: i64) {
     if column.form == Form::Zoned {
-        let at = DateTimePacked::from_epoch_micros(micros);
-        put_zoned(out, at);
-        return;
+        return put_zoned(out, DateTimePacked::from_epoch_micros(micros));
     }
-    put_long(out, branch::TIMESTAMP);
-    put_long(out, micros.div_euclid(1_000_000));
-    put_long(out, micros.rem_euclid(1_000_000));
+    let mut all = Stack::<24>::new();
+    all.long(branch::TIMESTAMP);
+    all.long(micros.div_euclid(1_000_000));
+    all.long(micros.rem_euclid(1_000_000));
+    out.extend_from_slice(all.as_slice());
 }
 
 fn put_zoned(out: &mut Vec<u8>, at: DateTimePacked) {
-    put_long(out, branch::ZONED);
-    put_date_parts(out, at.date());
-    put_clock_parts(out, at.micros_of_day() as i64);
-    put_string(out, "+00:00");
+    let mut all = Stack::new();
+    all.long(branch::ZONED);
+    put_date_parts(&mut all, at.date());
+    put_clock_parts(&mut all, at.micros_of_day() as i64);
+    all.bytes(b"+00:00");
+    out.extend_from_slice(all.as_slice());
 }
 
 fn put_zero_timestamp(out: &mut Vec<u8>, column: &ColumnForm) {
     if column.form == Form::Zoned {
         put_zoned(out, DateTimePacked::from_bits(0));
     } else {
-        put_long(out, branch::TIMESTAMP);
-        out.extend_from_slice(&[0; 2]);
+        put_timestamp(out, column, 0);
     }
 }
 
@@ -273,9 +296,11 @@ fn put_year(out: &mut Vec<u8>, column: &ColumnForm, year: u16) {
     if matches!(column.form, Form::Integer(_)) {
         return put_integer(out, column, itoa::Buffer::new().format(year));
     }
-    put_long(out, branch::DATE_TIME);
-    put_part(out, i64::from(year));
-    out.extend_from_slice(&[0; 6]);
+    let mut all = Fields::new();
+    all.long(branch::DATE_TIME);
+    put_part(&mut all, i64::from(year));
+    all.raw(&[0; 6]);
+    out.extend_from_slice(all.as_slice());
 }
 
 fn put_bit(out: &mut Vec<u8>, column: &ColumnForm, bits: u64) {
