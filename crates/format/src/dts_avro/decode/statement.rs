@@ -49,6 +49,8 @@ fn words(sql: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         loop {
             rest = rest.trim_start();
+            // The end of a conditional comment whose words were taken.
+            rest = rest.strip_prefix("*/").unwrap_or(rest).trim_start();
             let end = if let Some(comment) = rest.strip_prefix("/*") {
                 // The words of a conditional comment are the statement's own.
                 match comment.strip_prefix('!') {
@@ -86,7 +88,7 @@ mod tests {
                 DdlKind::CreateTable,
             ),
             ("-- x\nALTER TABLE t ADD c int", DdlKind::AlterTable),
-            ("ALTER /*!50000 IGNORE */ TABLE t", DdlKind::Other),
+            ("ALTER /*!50000 IGNORE */ TABLE t", DdlKind::AlterTable),
             ("drop table `t`", DdlKind::DropTable),
             ("TRUNCATE t", DdlKind::TruncateTable),
             ("rename table a to b", DdlKind::RenameTable),
