@@ -65,7 +65,7 @@ impl Decoder for DtsAvroDecoder {
 struct Warnings(Vec<Fault>);
 
 impl Warnings {
-    fn add(&mut self, offset: usize, path: String, what: &str) {
+    fn add(&mut self, offset: usize, path: impl FnOnce() -> String, what: &str) {
         let what = match self.0.len() {
             WARNINGS_MAX.. => return,
             last if last == WARNINGS_MAX - 1 => "more is odd from here on",
@@ -74,7 +74,7 @@ impl Warnings {
         self.0.push(Fault {
             format: NAME,
             offset,
-            path,
+            path: path(),
             what: what.into(),
         });
     }
@@ -259,9 +259,9 @@ fn read<'a>(message: &'a [u8], warnings: &mut Warnings) -> Result<Record<'a>, Fa
     if r.left() > 0 {
         let at = r.offset();
         if r.long().is_err() {
-            warnings.add(at, "bornTimestamp".into(), "no number");
+            warnings.add(at, || "bornTimestamp".into(), "no number");
         } else if r.left() > 0 {
-            warnings.add(r.offset(), String::new(), "bytes after the last field");
+            warnings.add(r.offset(), String::new, "bytes after the last field");
         }
     }
     Ok(Record {

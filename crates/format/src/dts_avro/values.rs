@@ -99,7 +99,7 @@ fn put_rare(out: &mut Vec<u8>, column: &ColumnForm, value: Value<'_>) {
         Value::Bit(v) => put_bit(out, column, v),
         Value::Enum(v) => put_enum(out, column, v),
         Value::Set(v) => put_set(out, column, v),
-        Value::Geometry(v) => put_geometry(out, v),
+        Value::Geometry(v) => put_geometry(out, column, v),
         Value::Uuid(v) => {
             put_text_head(out, column, 36);
             put_uuid(out, &v);
@@ -348,7 +348,10 @@ fn put_set(out: &mut Vec<u8>, column: &ColumnForm, mask: u64) {
 
 /// WKB without the four bytes of the SRID that MySQL keeps before it: readers hand it to a WKB
 /// parser as it is.
-fn put_geometry(out: &mut Vec<u8>, stored: &[u8]) {
+fn put_geometry(out: &mut Vec<u8>, column: &ColumnForm, stored: &[u8]) {
+    if column.form != Form::Geometry {
+        return put_binary(out, column, stored);
+    }
     put_long(out, branch::BINARY_GEOMETRY);
     put_string(out, "WKB");
     put_bytes(out, stored.get(4..).unwrap_or(stored));

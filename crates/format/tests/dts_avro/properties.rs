@@ -7,7 +7,7 @@ use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value as AvroValue;
 use change::{Cell, ColumnType, Event, Operation, RowChange, RowMeta, TableSchema, Value};
 use format::decode::{Decoded, Kind};
-use format::dts_avro::{avro_schema, schema::RECORD_INDEX};
+use format::dts_avro::{Options, SourceKind, avro_schema, schema::RECORD_INDEX};
 
 /// The schema as another library reads it: its named types, the last of which is the message's.
 fn schemata() -> Vec<Schema> {
@@ -178,6 +178,47 @@ fn dts_random_rows_are_read_by_another_library_and_come_back() {
 
 fn cells(rows: &[Owned]) -> Vec<Cell<'_>> {
     rows.iter().map(Owned::cell).collect()
+}
+
+#[test]
+fn dts_rows_in_the_numbers_of_postgresql_are_read_by_another_library_and_here() {
+    let schemata = schemata();
+    let reader = reader(&schemata);
+    let table = every_type();
+    let mut random = Random(3);
+    let header = header();
+    for _ in 0..200 {
+        let after = random_row(&mut random, &table);
+        let cells: Vec<Cell<'_>> = after.iter().map(Owned::cell).collect();
+        let row = Row::new(Operation::Insert, RowMeta::default(), None, Some(&cells));
+        let options = Options {
+            source: SourceKind::PostgreSql,
+            ..options("16.1")
+        };
+        let message = encode(options, &Event::Row(row.change(&table, 7, &header)));
+        assert_eq!(read(&reader, &message).len(), 15);
+        let decoded = one(&message);
+        let image = decoded.after().expect("the row");
+        for ((column, was), now) in table.columns.iter().zip(&cells).zip(image.cells()) {
+            let same = match (&column.kind, was) {
+                (_, Cell::Value(Value::ZeroTimestamp { .. })) => continue,
+                (_, Cell::Null | Cell::Unknown) => *was,
+                (ColumnType::Timestamp { .. }, Cell::Value(Value::Timestamp { micros, .. })) => {
+                    let (micros, digits) = (*micros, 6);
+                    Cell::Value(Value::Timestamp { micros, digits })
+                }
+                (ColumnType::Year, Cell::Value(Value::Year(year))) => {
+                    Cell::Value(Value::Int(i64::from(*year)))
+                }
+                (ColumnType::Uuid | ColumnType::Json | ColumnType::Double, _) => *was,
+                (ColumnType::Geometry, Cell::Value(Value::Geometry(bytes))) => {
+                    Cell::Value(Value::Bytes(bytes))
+                }
+                _ => continue,
+            };
+            assert_eq!(now, same, "{column:?}");
+        }
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn images(
         if named.is_none() {
             warnings.add(
                 *at,
-                format!("fields[{index}].dataTypeNumber"),
+                || format!("fields[{index}].dataTypeNumber"),
                 "a number that the table of types does not have",
             );
         }
@@ -39,7 +39,7 @@ pub(super) fn images(
     if let Some((offset, text)) = record.keys
         && let Err(what) = keys::put(table, text)
     {
-        warnings.add(offset, "tags.pk_uk_info".into(), what);
+        warnings.add(offset, || "tags.pk_uk_info".into(), what);
     }
     let mut stored = |part: &Part<'_, Raw<'_>>, path: &'static str| {
         let Part::Array(raws) = part else {
@@ -274,7 +274,7 @@ fn image(
         let Some((offset, raw)) = raws.get(index) else {
             if index == raws.len() {
                 let at = raws.last().map_or(0, |(offset, _)| *offset);
-                warnings.add(at, path.into(), "fewer values than fields");
+                warnings.add(at, || path.into(), "fewer values than fields");
             }
             change::value::put_cell(&mut out, change::Cell::Unknown);
             continue;
@@ -282,7 +282,7 @@ fn image(
         let at = || format!("{path}[{index}]");
         match cells::put(&mut out, &column.kind, raw, counts_nanos) {
             Ok(None) => {}
-            Ok(Some(odd)) => warnings.add(*offset, at(), odd),
+            Ok(Some(odd)) => warnings.add(*offset, at, odd),
             Err(what) => {
                 let offset = *offset;
                 return Err(Damage { offset, what }.at(at()));
