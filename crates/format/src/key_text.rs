@@ -69,10 +69,16 @@ fn put_display(out: &mut Vec<u8>, value: &dyn std::fmt::Display) {
 
 /// Appends a UUID's 36 characters.
 pub fn put_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut at = 0;
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {
-            out.push(b'-');
+            at += 1;
         }
-        write!(out, "{byte:02x}").expect("writing to a Vec does not fail");
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 15)];
+        at += 2;
     }
+    out.extend_from_slice(&text);
 }

@@ -11,6 +11,7 @@
 
 pub mod canal_json;
 pub mod decode;
+pub mod dts_avro;
 pub mod java_number;
 pub mod json;
 pub mod key_text;

@@ -2,6 +2,7 @@
 
 use crate::Encoder;
 use crate::canal_json::{self, CanalJson, Clock};
+use crate::dts_avro::{self, DtsAvro};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +13,8 @@ pub enum FormatName {
     /// Canal JSON, the open-source flavour.
     #[default]
     CanalJson,
+    /// DTS Avro.
+    DtsAvro,
 }
 
 /// Settings of a message format.
@@ -29,6 +32,21 @@ pub struct FormatOptions {
     pub gtid: bool,
     /// Whether DDL statements are sent. Default true.
     pub ddl: Option<bool>,
+    /// dts-avro: `source.version`, the server's version: `8.0.28`. Default empty.
+    pub dts_source_version: String,
+    /// dts-avro: whether BEGIN and COMMIT are messages. Default false.
+    pub dts_transactions: bool,
+    /// dts-avro: whether heartbeats are messages. Default false.
+    pub dts_heartbeats: bool,
+    /// dts-avro: whether snapshot rows are INSERT rather than INIT. Default false.
+    pub dts_snapshot_as_insert: bool,
+    /// dts-avro: whether the tags `server_id` and `commitTimestamp` are written. Default false.
+    pub dts_source_tags: bool,
+    /// dts-avro: whether the tag `metaVersion` is written; only for a topic that one pipeline fills.
+    /// Default false.
+    pub dts_meta_version: bool,
+    /// dts-avro: whether TEXT columns are BinaryObjects of number 252. Default false.
+    pub dts_text_as_blob: bool,
 }
 
 /// See [`FormatOptions::snapshot_type`].
@@ -58,6 +76,7 @@ impl FormatName {
     pub fn as_str(self) -> &'static str {
         match self {
             FormatName::CanalJson => "canal-json",
+            FormatName::DtsAvro => dts_avro::NAME,
         }
     }
 
@@ -69,16 +88,30 @@ impl FormatName {
             None => 0,
             Some(text) => offset_seconds(text)?,
         };
+        let clock = match options.ts {
+            TsClock::Wall => Clock::Wall,
+            TsClock::Commit => Clock::Commit,
+        };
         match self {
             FormatName::CanalJson => Ok(Box::new(CanalJson::new(canal_json::Options {
-                clock: match options.ts {
-                    TsClock::Wall => Clock::Wall,
-                    TsClock::Commit => Clock::Commit,
-                },
+                clock,
                 timestamp_offset_seconds,
                 snapshot_as_init: options.snapshot_type == SnapshotType::Init,
                 gtid: options.gtid,
                 without_ddl: options.ddl == Some(false),
+            }))),
+            FormatName::DtsAvro => Ok(Box::new(DtsAvro::new(dts_avro::Options {
+                clock,
+                source_version: options.dts_source_version.clone(),
+                transactions: options.dts_transactions,
+                heartbeats: options.dts_heartbeats,
+                without_ddl: options.ddl == Some(false),
+                snapshot_as_insert: options.dts_snapshot_as_insert,
+                gtid: options.gtid,
+                source_tags: options.dts_source_tags,
+                meta_version: options.dts_meta_version,
+                text_as_blob: options.dts_text_as_blob,
+                ..dts_avro::Options::default()
             }))),
         }
     }
