@@ -1,5 +1,6 @@
 //! The two contracts: a source fills batches, a sink takes events up to a cursor.
 
+use crate::event::{Ahead, Heartbeat};
 use crate::wire::{WireError, WireReader, put_bytes, put_u64};
 use crate::{Batch, Event};
 use std::time::Duration;
@@ -306,6 +307,39 @@ pub trait Sink: Send {
     /// Whether `write` would have to wait; the caller then flushes first.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// Whether [`Sink::transaction`] has to be called before a transaction's first event.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// How many operations the event will be, for [`Ahead::operations`].
+    fn operations(&self, _event: &Event<'_>) -> u64 {
+        0
+    }
+
+    /// Tells of the transaction whose events come next.
+    fn transaction(&mut self, _ahead: &Ahead) {}
+
+    /// Whether `write` wants the begin and the commit of transactions that have rows for it.
+    fn wants_marks(&self) -> bool {
+        false
+    }
+
+    /// How often a source that has nothing to say should show that it lives; none for never.
+    fn heartbeat_period(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Writes a sign of life; it is made durable by the next flush.
+    fn heartbeat(&mut self, _beat: &Heartbeat<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Events that the format could not carry and left out, since the start.
+    fn not_carried(&self) -> u64 {
+        0
     }
 }
 

@@ -43,7 +43,12 @@ pub struct DdlChange<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// A transaction begins.
-    Begin(&'a TransactionHeader),
+    Begin {
+        /// Journal sequence of its first record.
+        sequence: u64,
+        /// Its header.
+        header: &'a TransactionHeader,
+    },
     /// A row changed.
     Row(RowChange<'a>),
     /// A statement changed a schema.
@@ -57,4 +62,28 @@ pub enum Event<'a> {
         /// Its end.
         trailer: &'a TransactionTrailer,
     },
+}
+
+/// What is known of a transaction before its first event is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ahead {
+    /// Operations that it will send to this sink, as the sink counts them.
+    pub operations: u64,
+    /// Of these, how many were sent before a restart in the middle of it.
+    pub sent_before: u64,
+    /// Journal sequence of its commit.
+    pub commit_sequence: u64,
+}
+
+/// A sign of life of an idle source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat<'a> {
+    /// The journal's end.
+    pub sequence: u64,
+    /// Time of the source, microseconds since the epoch.
+    pub time_us: u64,
+    /// The source's log file; may be empty.
+    pub file: &'a str,
+    /// Offset in that file.
+    pub offset: u64,
 }

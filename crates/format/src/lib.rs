@@ -18,6 +18,7 @@ pub mod key_text;
 pub mod settings;
 
 use change::Event;
+pub use change::event::{Ahead, Heartbeat};
 
 /// What one event became: no message, one, or several, one after another in one buffer.
 #[derive(Debug, Default)]
@@ -69,30 +70,6 @@ pub struct FormatError {
     pub table: String,
     /// Why it cannot be carried.
     pub what: String,
-}
-
-/// What is known of a transaction before its first event is encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ahead {
-    /// Operations that it will send to this sink, as [`Encoder::operations`] counts them.
-    pub operations: u64,
-    /// Of these, how many were sent before a restart in the middle of it.
-    pub sent_before: u64,
-    /// Journal sequence of its commit.
-    pub commit_sequence: u64,
-}
-
-/// A sign of life of an idle source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heartbeat<'a> {
-    /// The journal's end.
-    pub sequence: u64,
-    /// Time of the source, microseconds since the epoch.
-    pub time_us: u64,
-    /// The source's log file; may be empty.
-    pub file: &'a str,
-    /// Offset in that file.
-    pub offset: u64,
 }
 
 /// Turns events into messages.

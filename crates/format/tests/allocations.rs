@@ -146,7 +146,10 @@ fn a_warm_encoder_takes_nothing_from_the_heap() {
         let mut all = |messages: &mut Messages| {
             for row in &rows {
                 messages.clear();
-                let begin = Event::Begin(&header);
+                let begin = Event::Begin {
+                    sequence: 7,
+                    header: &header,
+                };
                 let change = Event::Row(row.change(&table, 1 << 60, &header));
                 for event in [begin, change] {
                     encoder

@@ -649,7 +649,7 @@ impl EventSink for Delivery {
 
     fn event(&mut self, event: &Event<'_>, next: u64, position: &Position) -> Result<(), Stop> {
         match event {
-            Event::Begin(header) => {
+            Event::Begin { header, .. } => {
                 let covers = |has: &Position| !header.snapshot && recover::covers(has, header);
                 self.skipping = self.has.as_ref().is_some_and(covers);
                 return Ok(());

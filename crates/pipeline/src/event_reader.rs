@@ -212,7 +212,10 @@ impl State {
                     .map_err(|e| record_error(at, e))?;
                 self.statement.clear();
                 if self.next >= skip_until {
-                    let event = Event::Begin(&self.header);
+                    let event = Event::Begin {
+                        sequence: self.next,
+                        header: &self.header,
+                    };
                     sink.event(&event, self.next, &self.position)?;
                 }
                 Ok(())

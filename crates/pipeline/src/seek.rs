@@ -139,7 +139,7 @@ impl EventSink for Search<'_> {
     type Error = ReadError;
 
     fn event(&mut self, event: &Event<'_>, next: u64, _: &Position) -> Result<(), ReadError> {
-        if let Event::Begin(header) = event {
+        if let Event::Begin { header, .. } = event {
             self.begin = next;
             if header.id.as_ref() == Some(self.id) && self.found.is_none() {
                 self.found = Some(self.begin);

@@ -328,10 +328,10 @@ impl Encoder for DtsAvro {
                 }
                 self.ddl(change, out.buffer());
             }
-            Event::Begin(header) if self.options.transactions => {
+            Event::Begin { sequence, header } if self.options.transactions => {
                 let head = Head {
-                    // A beginning has no sequence of its own.
-                    id: 0,
+                    // A beginning has no sequence of its own: it has that of its first record.
+                    id: *sequence,
                     time: self.time(header.time_s, header),
                     file: &header.file,
                     offset: header.begin_offset,

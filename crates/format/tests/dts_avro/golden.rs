@@ -234,10 +234,14 @@ fn dts_statements_and_marks_have_exactly_the_fixed_bytes() {
     assert!(message.len() > 48);
     assert_eq!(without_reader_time(message), at_one_position("ddl"));
 
-    let message = encode(options("8.0.28"), &Event::Begin(&header));
-    let mut expected = at_one_position("begin");
-    // A beginning has no sequence.
-    expected.splice(1..5, [0]);
+    let message = encode(
+        options("8.0.28"),
+        &Event::Begin {
+            sequence: 1_700_382,
+            header: &header,
+        },
+    );
+    let expected = at_one_position("begin");
     assert_eq!(without_reader_time(message), expected);
 
     let trailer = TransactionTrailer {

@@ -232,9 +232,15 @@ fn dts_each_setting_changes_what_it_says() {
     assert_eq!(decoded.transaction.as_deref(), Some(gtid));
     assert_eq!(decoded.after().expect("the row").cell(0), cells[0]);
     assert_eq!(
-        one(&encode(options(""), &Event::Begin(&header)))
-            .transaction
-            .as_deref(),
+        one(&encode(
+            options(""),
+            &Event::Begin {
+                sequence: 7,
+                header: &header,
+            }
+        ))
+        .transaction
+        .as_deref(),
         Some(gtid)
     );
 
@@ -267,7 +273,13 @@ fn dts_each_setting_changes_what_it_says() {
         .encode(&ddl, &mut messages)
         .expect("nothing to carry");
     encoder
-        .encode(&Event::Begin(&header), &mut messages)
+        .encode(
+            &Event::Begin {
+                sequence: 7,
+                header: &header,
+            },
+            &mut messages,
+        )
         .expect("nothing to carry");
     assert!(messages.is_empty());
 }

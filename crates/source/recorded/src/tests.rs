@@ -137,6 +137,7 @@ fn the_same_files_give_the_same_bytes_also_after_a_restart() {
     let head = run(&mut first, 3);
     // The batch may end inside a transaction, which then comes again whole.
     let resume = Resume {
+        spool: None,
         position: head.last.clone(),
         control: head.control.clone(),
     };
