@@ -6,7 +6,8 @@ use crate::pattern::Patterns;
 use crate::recover;
 use crate::status::Shared;
 use change::contract::{ErrorKind, Parked};
-use change::{Cursor, Event, Operation, Position, Sink, SinkError};
+use change::event::{Ahead, Heartbeat};
+use change::{Cursor, Event, Operation, Position, RowChange, Sink, SinkError};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -102,6 +103,20 @@ pub struct Delivery {
     forced_start: Option<Sequence>,
     /// The running transaction is in it.
     skipping: bool,
+    marks: Marks,
+    /// When the sink last wrote a row or a sign of life.
+    last_sign: Instant,
+}
+
+/// Begin and commit around what a sink is given of a transaction, for sinks that want them.
+struct Marks {
+    wanted: bool,
+    /// First sequence of the running transaction.
+    begin: u64,
+    /// Whether the sink was given its begin.
+    is_begun: bool,
+    /// Whether a transaction is running.
+    is_open: bool,
 }
 
 /// What was written since the last flush.
@@ -154,6 +169,13 @@ impl Delivery {
             has: None,
             forced_start: None,
             skipping: false,
+            marks: Marks {
+                wanted: false,
+                begin: 0,
+                is_begun: false,
+                is_open: false,
+            },
+            last_sign: Instant::now(),
         }
     }
 
@@ -301,6 +323,13 @@ impl Delivery {
             self.cursor.position = cursor.position;
         }
         self.reset_unflushed();
+        self.marks = Marks {
+            wanted: self.sink.wants_marks(),
+            begin: from.0,
+            // A cursor within a transaction stands behind its begin: see `flush`.
+            is_begun: true,
+            is_open: false,
+        };
         self.hold()?;
         self.report();
         self.shared.on_sink(&self.config.name, |status| {
@@ -399,6 +428,7 @@ impl Delivery {
             if more {
                 continue;
             }
+            self.beat(&reader)?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);
             if ended || self.shared.is_stopping() {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + drain);
@@ -412,6 +442,30 @@ impl Delivery {
             }
             self.wait_for_more();
         }
+    }
+
+    /// A sign of life, when everything was read and there was nothing to say for a while.
+    fn beat(&mut self, reader: &EventReader) -> Result<(), Stop> {
+        let Some(period) = self.sink.heartbeat_period() else {
+            return Ok(());
+        };
+        if self.last_sign.elapsed() < period || self.unflushed.since.is_some() {
+            return Ok(());
+        }
+        let source = self.shared.source();
+        if source.phase != "streaming" || source.lag_seconds != Some(0.0) {
+            return Ok(());
+        }
+        let position = reader.position();
+        self.sink.heartbeat(&Heartbeat {
+            sequence: self.journal.end().0,
+            time_us: crate::status::now_us() as u64,
+            file: &position.file,
+            offset: position.offset,
+        })?;
+        self.last_sign = Instant::now();
+        self.unflushed.since = Some(self.last_sign);
+        Ok(())
     }
 
     fn wait_for_more(&self) {
@@ -446,11 +500,15 @@ impl Delivery {
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
-        if self.unflushed.next == self.cursor.sequence {
+        if self.unflushed.next == self.cursor.sequence && self.unflushed.since.is_none() {
             return Ok(());
         }
         let mut cursor = self.cursor.clone();
         cursor.sequence = self.unflushed.next;
+        if self.marks.wanted && self.marks.is_open && !self.marks.is_begun {
+            // After a restart here its begin would be missing.
+            cursor.sequence = self.marks.begin.max(self.cursor.sequence);
+        }
         cursor.parked = self.parking.to_cursor();
         if self.unflushed.position_dirty {
             cursor.position.clone_from(&self.unflushed.position);
@@ -470,7 +528,9 @@ impl Delivery {
             status.bytes += bytes;
             status.flushes += 1;
         });
+        let next = self.unflushed.next;
         self.reset_unflushed();
+        self.unflushed.next = next.max(self.cursor.sequence);
         self.hold()?;
         Ok(())
     }
@@ -606,8 +666,21 @@ impl Delivery {
     }
 
     fn give(&mut self, event: &Event<'_>) -> Result<(), Stop> {
+        if self.marks.wanted && !self.marks.is_begun {
+            let header = match event {
+                Event::Row(row) => row.header,
+                Event::Ddl(change) => change.header,
+                Event::Begin { header, .. } | Event::Commit { header, .. } => header,
+            };
+            self.sink.write(&Event::Begin {
+                sequence: self.marks.begin,
+                header,
+            })?;
+            self.marks.is_begun = true;
+        }
         self.sink.write(event)?;
-        self.unflushed.since.get_or_insert_with(Instant::now);
+        let now = *self.unflushed.since.get_or_insert_with(Instant::now);
+        self.last_sign = now;
         if let Event::Row(row) = event {
             self.unflushed.rows += 1;
             let time = row.header.best_time_us() as i64;
@@ -616,7 +689,32 @@ impl Delivery {
         Ok(())
     }
 
-    fn is_held(&mut self, event: &Event<'_>) -> bool {
+    /// A table that the source copies again is whole from the copy's first row on.
+    fn unpark_copied(&mut self, event: &Event<'_>) {
+        if self.parking.is_empty() {
+            return;
+        }
+        if let Event::Row(row) = event
+            && row.operation == Operation::Read
+        {
+            let name = format!("{}.{}", row.table.database, row.table.name);
+            if self.parking.is_of(&name, AT_CAPTURE) {
+                self.parking.remove(&name);
+            }
+        }
+    }
+
+    fn spread(&mut self, event: &Event<'_>) {
+        if let Event::Row(row) = event
+            && !self.parking.is_empty()
+        {
+            let name = format!("{}.{}", row.table.database, row.table.name);
+            self.parking
+                .spread(&name, row.sequence, row.key_token, row.old_key_token);
+        }
+    }
+
+    fn is_held(&self, event: &Event<'_>) -> bool {
         match event {
             Event::Row(row) => {
                 let (database, table) = (&row.table.database, &row.table.name);
@@ -628,11 +726,9 @@ impl Delivery {
                 }
                 let name = format!("{database}.{table}");
                 if row.operation == Operation::Read && self.parking.is_of(&name, AT_CAPTURE) {
-                    // The source copies the table again: from its first row on it is whole.
-                    self.parking.remove(&name);
+                    return false;
                 }
-                self.parking
-                    .holds(&name, row.sequence, row.key_token, row.old_key_token)
+                self.parking.holds(&name, row.key_token, row.old_key_token)
             }
             Event::Ddl(change) => {
                 let (database, table) = (change.ddl.database, change.ddl.table);
@@ -649,18 +745,32 @@ impl EventSink for Delivery {
 
     fn event(&mut self, event: &Event<'_>, next: u64, position: &Position) -> Result<(), Stop> {
         match event {
-            Event::Begin { header, .. } => {
+            Event::Begin { sequence, header } => {
                 let covers = |has: &Position| !header.snapshot && recover::covers(has, header);
                 self.skipping = self.has.as_ref().is_some_and(covers);
+                self.marks.begin = *sequence;
+                self.marks.is_begun = false;
+                self.marks.is_open = true;
                 return Ok(());
             }
             Event::Commit { .. } => {
                 self.unflushed.position.clear();
                 position.encode(&mut self.unflushed.position);
                 self.unflushed.position_dirty = true;
+                if self.marks.wanted && self.marks.is_begun {
+                    self.sink.write(event)?;
+                    self.unflushed.since.get_or_insert_with(Instant::now);
+                }
+                self.marks.is_open = false;
             }
-            _ if self.skipping || self.is_held(event) => {}
-            _ => self.give(event)?,
+            _ => {
+                self.unpark_copied(event);
+                if self.is_held(event) {
+                    self.spread(event);
+                } else if !self.skipping {
+                    self.give(event)?;
+                }
+            }
         }
         self.unflushed.next = next;
         let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
@@ -683,6 +793,21 @@ impl EventSink for Delivery {
         self.unflushed.next = next;
         Ok(())
     }
+
+    fn looks_ahead(&self) -> bool {
+        self.sink.looks_ahead()
+    }
+
+    fn count(&self, event: &Event<'_>) -> u64 {
+        match self.is_held(event) {
+            true => 0,
+            false => self.sink.operations(event),
+        }
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.sink.transaction(ahead);
+    }
 }
 
 /// Gives a healed table's records again.
@@ -691,6 +816,13 @@ struct Replay<'a> {
     healing: Parking,
     until: u64,
     rows: u64,
+}
+
+impl Replay<'_> {
+    fn is_healed(&self, row: &RowChange<'_>) -> bool {
+        let name = format!("{}.{}", row.table.database, row.table.name);
+        self.healing.holds(&name, row.key_token, row.old_key_token)
+    }
 }
 
 impl EventSink for Replay<'_> {
@@ -703,15 +835,29 @@ impl EventSink for Replay<'_> {
         if row.sequence >= self.until {
             return Ok(());
         }
-        let name = format!("{}.{}", row.table.database, row.table.name);
-        if !self
-            .healing
-            .holds(&name, row.sequence, row.key_token, row.old_key_token)
-        {
+        if !self.is_healed(row) {
             return Ok(());
         }
         self.rows += 1;
+        self.delivery.marks.is_begun = true;
         self.delivery.give(event)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.delivery.sink.looks_ahead()
+    }
+
+    fn count(&self, event: &Event<'_>) -> u64 {
+        match event {
+            Event::Row(row) if row.sequence < self.until && self.is_healed(row) => {
+                self.delivery.sink.operations(event)
+            }
+            _ => 0,
+        }
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.delivery.sink.transaction(ahead);
     }
 
     fn opaque(&mut self, _: &OpaqueRecord<'_>, _: u64) -> Result<(), Stop> {

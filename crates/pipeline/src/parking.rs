@@ -40,24 +40,29 @@ impl Parking {
         self.tables.is_empty()
     }
 
-    /// Whether a row may not be delivered now. A key change with one parked key parks the other key
-    /// too, since its row would otherwise be lost or doubled.
-    pub fn holds(&mut self, table: &str, sequence: u64, key: u64, old_key: Option<u64>) -> bool {
-        let Some(parked) = self.tables.get_mut(table) else {
+    /// Whether a row may not be delivered now.
+    pub fn holds(&self, table: &str, key: u64, old_key: Option<u64>) -> bool {
+        let Some(parked) = self.tables.get(table) else {
             return false;
         };
-        let Some(keys) = &mut parked.keys else {
+        let Some(keys) = &parked.keys else {
             return true;
         };
-        let held = keys.contains_key(&key) || old_key.is_some_and(|old| keys.contains_key(&old));
-        if held {
+        keys.contains_key(&key) || old_key.is_some_and(|old| keys.contains_key(&old))
+    }
+
+    /// Notes a held row. A key change with one parked key parks the other key too, since its row would
+    /// otherwise be lost or doubled.
+    pub fn spread(&mut self, table: &str, sequence: u64, key: u64, old_key: Option<u64>) {
+        if let Some(parked) = self.tables.get_mut(table)
+            && let Some(keys) = &mut parked.keys
+        {
             keys.entry(key).or_insert(sequence);
             if let Some(old) = old_key {
                 keys.entry(old).or_insert(sequence);
             }
             self.limit(table);
         }
-        held
     }
 
     /// Whether the table was set aside because of this target.
@@ -184,6 +189,21 @@ impl Parking {
 mod tests {
     use super::*;
 
+    /// Whether a row is held; if so, it is noted.
+    fn meets(
+        parking: &mut Parking,
+        table: &str,
+        sequence: u64,
+        key: u64,
+        old: Option<u64>,
+    ) -> bool {
+        let held = parking.holds(table, key, old);
+        if held {
+            parking.spread(table, sequence, key, old);
+        }
+        held
+    }
+
     fn parked(key: u64, from_sequence: u64) -> Parked {
         Parked {
             table: "a.t".into(),
@@ -197,13 +217,13 @@ mod tests {
     #[test]
     fn a_parked_key_holds_its_later_changes_and_what_moves_to_or_from_it() {
         let mut parking = Parking::new(&[], 10);
-        assert!(!parking.holds("a.t", 1, 7, None));
+        assert!(!meets(&mut parking, "a.t", 1, 7, None));
         parking.add(&parked(7, 5));
-        assert!(parking.holds("a.t", 6, 7, None));
-        assert!(!parking.holds("a.t", 7, 8, None));
-        assert!(parking.holds("a.t", 8, 9, Some(7)));
-        assert!(parking.holds("a.t", 9, 9, None));
-        assert!(!parking.holds("a.other", 9, 7, None));
+        assert!(meets(&mut parking, "a.t", 6, 7, None));
+        assert!(!meets(&mut parking, "a.t", 7, 8, None));
+        assert!(meets(&mut parking, "a.t", 8, 9, Some(7)));
+        assert!(meets(&mut parking, "a.t", 9, 9, None));
+        assert!(!meets(&mut parking, "a.other", 9, 7, None));
         let again = Parking::new(&parking.to_cursor(), 10);
         assert_eq!(again.to_cursor(), parking.to_cursor());
         assert_eq!(again.from_sequence(), Some(5));

@@ -1,14 +1,16 @@
 //! Reads the journal as events: joins key changes, finds the schema as of then, and keeps the
 //! source's full position.
 
+mod look_ahead;
+
 use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, RowBody};
-use change::event::DdlChange;
+use change::event::{Ahead, DdlChange};
 use change::{
     Ddl, Event, Operation, Position, PositionStep, RowChange, SchemaVersion, TableId, TableSchema,
     TransactionHeader, TransactionTrailer,
 };
 use journal::{Body, Item, Journal, ReadOptions, Reader, Sequence};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Control key of the source's full position.
@@ -68,6 +70,19 @@ pub trait EventSink {
 
     /// A record that cannot be given: it was not decoded at capture, or its key is not to be had.
     fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Self::Error>;
+
+    /// Whether `transaction` is wanted.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// How many operations a row or statement will be.
+    fn count(&self, _event: &Event<'_>) -> u64 {
+        0
+    }
+
+    /// Told before a transaction's first event.
+    fn transaction(&mut self, _ahead: &Ahead) {}
 }
 
 /// A record that is there but cannot be read.
@@ -87,22 +102,28 @@ pub struct OpaqueRecord<'a> {
 pub struct EventReader {
     reader: Reader,
     state: State,
+    journal: Journal,
+    tables: Option<BTreeSet<journal::TableId>>,
     /// Everything before is only folded into the position.
     skip_until: u64,
 }
 
 /// What accumulates between items.
 struct State {
-    schemas: HashMap<(u32, u32), Arc<TableSchema>>,
+    schemas: Arc<HashMap<(u32, u32), Arc<TableSchema>>>,
     header: TransactionHeader,
     position: Position,
     statement: String,
     pair: Pair,
     next: u64,
+    /// Of the transactions that begin in the running frame, in order.
+    aheads: VecDeque<Ahead>,
+    /// Of the running transaction, until the sink was told.
+    ahead: Option<Ahead>,
 }
 
 /// The first record of a key change, kept until the second comes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Pair {
     body: Vec<u8>,
     key_token: u64,
@@ -131,12 +152,14 @@ impl EventReader {
         })?;
         let control = reader.control();
         let mut state = State {
-            schemas: HashMap::new(),
+            schemas: Arc::default(),
             header: TransactionHeader::default(),
             position: Position::default(),
             statement: String::new(),
             pair: Pair::default(),
             next: from.0,
+            aheads: VecDeque::new(),
+            ahead: None,
         };
         for (_, entry) in control.prefix(SCHEMA_PREFIX) {
             state
@@ -150,12 +173,17 @@ impl EventReader {
             base = entry.sequence.max(journal.first()).min(from);
         }
         let reader = match base < from {
-            true => journal.reader(ReadOptions { from: base, tables })?,
+            true => journal.reader(ReadOptions {
+                from: base,
+                tables: tables.clone(),
+            })?,
             false => reader,
         };
         Ok(Self {
             reader,
             state,
+            journal: journal.clone(),
+            tables,
             skip_until: from.0,
         })
     }
@@ -180,6 +208,11 @@ impl EventReader {
         let frame = self.reader.next().map_err(ReadError::from)?;
         let Some(frame) = frame else { return Ok(false) };
         let after = frame.next_sequence();
+        if sink.looks_ahead() {
+            let from = (&self.state, self.skip_until);
+            let rest = (&self.journal, self.tables.as_ref());
+            self.state.aheads = look_ahead::look_ahead(&frame, from, rest, sink)?;
+        }
         for item in frame.items() {
             self.state.item(item, self.skip_until, sink)?;
         }
@@ -191,9 +224,30 @@ impl EventReader {
 }
 
 impl State {
+    /// A copy that counts from here on.
+    fn copy_for_counting(&self) -> State {
+        State {
+            schemas: Arc::clone(&self.schemas),
+            header: self.header.clone(),
+            position: Position::default(),
+            statement: String::new(),
+            pair: self.pair.clone(),
+            next: self.next,
+            aheads: VecDeque::new(),
+            ahead: None,
+        }
+    }
+
+    /// Tells the sink of the running transaction, once.
+    fn tell<S: EventSink>(&mut self, sink: &mut S) {
+        if let Some(ahead) = self.ahead.take() {
+            sink.transaction(&ahead);
+        }
+    }
+
     fn add_schema(&mut self, bytes: &[u8]) -> Result<(), change::wire::WireError> {
         let schema = TableSchema::decode(bytes)?;
-        self.schemas
+        Arc::make_mut(&mut self.schemas)
             .insert((schema.table.0, schema.version.0), Arc::new(schema));
         Ok(())
     }
@@ -211,7 +265,9 @@ impl State {
                     .decode_into(header)
                     .map_err(|e| record_error(at, e))?;
                 self.statement.clear();
+                self.ahead = self.aheads.pop_front();
                 if self.next >= skip_until {
+                    self.tell(sink);
                     let event = Event::Begin {
                         sequence: self.next,
                         header: &self.header,
@@ -233,7 +289,10 @@ impl State {
                 sequence,
                 descriptor,
                 body,
-            } if sequence.0 >= skip_until => self.record(sequence, &descriptor, body, sink),
+            } if sequence.0 >= skip_until => {
+                self.tell(sink);
+                self.record(sequence, &descriptor, body, sink)
+            }
             Item::Record {
                 sequence,
                 descriptor,
