@@ -337,6 +337,11 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// Whether a message waits for its transaction's next event: no cursor may pass it yet.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
     /// Events that the format could not carry and left out, since the start.
     fn not_carried(&self) -> u64 {
         0

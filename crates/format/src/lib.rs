@@ -12,6 +12,7 @@
 pub mod canal_json;
 pub mod decode;
 pub mod dts_avro;
+pub mod framing;
 pub mod java_number;
 pub mod json;
 pub mod key_text;
@@ -96,6 +97,26 @@ pub trait Encoder: Send {
 
     /// Tells of the transaction whose events come next.
     fn transaction(&mut self, _ahead: &Ahead) {}
+
+    /// Whether [`Encoder::encode`] wants the begin and the commit of transactions.
+    fn wants_marks(&self) -> bool {
+        false
+    }
+
+    /// Whether the last message waits for the next event or the commit: no cursor may pass it.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// How often heartbeats are wanted while the source is idle; none for never.
+    fn heartbeat_period(&self) -> Option<std::time::Duration> {
+        None
+    }
+
+    /// Whether messages are bytes that may hold line ends.
+    fn is_binary(&self) -> bool {
+        false
+    }
 
     /// Appends a heartbeat, where the format has one.
     fn heartbeat(&mut self, _beat: &Heartbeat<'_>, _out: &mut Messages) {}

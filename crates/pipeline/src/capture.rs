@@ -51,7 +51,7 @@ impl From<journal::Error> for CaptureError {
 }
 
 /// The full position and control entries from which a source resumes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Resumed {
     /// Everything up to here is in the journal.
     pub position: Option<Position>,

@@ -494,9 +494,24 @@ impl Delivery {
             false => self.config.batch_delay,
             true => BATCH_AGE_MAX.max(self.config.batch_delay),
         };
-        let due = since.elapsed() >= age_max;
-        let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
-        if due || full { self.flush() } else { Ok(()) }
+        if since.elapsed() >= age_max || self.is_full() {
+            self.flush_unless_held_back()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full()
+    }
+
+    /// A cursor may not pass a message that the format has not let go of yet. It does at the
+    /// transaction's end at the latest, which is there: only whole transactions are visible.
+    fn flush_unless_held_back(&mut self) -> Result<(), Stop> {
+        match self.sink.holds_back() {
+            true => Ok(()),
+            false => self.flush(),
+        }
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
@@ -537,6 +552,7 @@ impl Delivery {
 
     fn report(&self) {
         let oldest = self.unflushed.oldest_us;
+        let not_carried = self.sink.not_carried();
         self.shared.on_sink(&self.config.name, |status| {
             status.sequence = Sequence(self.cursor.sequence).to_string();
             // With nothing in hand, what was passed over is not behind.
@@ -545,6 +561,7 @@ impl Delivery {
                 None => self.unflushed.next,
             };
             status.oldest_us = oldest;
+            status.not_carried = not_carried;
             if !self.parking.is_empty() || !status.parked.is_empty() {
                 status.parked = self.parking.to_status();
             }
@@ -773,8 +790,11 @@ impl EventSink for Delivery {
             }
         }
         self.unflushed.next = next;
-        let full = self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full();
-        if full { self.flush() } else { Ok(()) }
+        if self.is_full() {
+            self.flush_unless_held_back()
+        } else {
+            Ok(())
+        }
     }
 
     fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Stop> {

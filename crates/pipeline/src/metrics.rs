@@ -212,6 +212,7 @@ fn sink_metrics(registry: &mut Registry, report: &Report) {
     let parked = Family::<SinkLabel, FloatGauge>::default();
     let rows = Family::<SinkLabel, Counter>::default();
     let bytes = Family::<SinkLabel, Counter>::default();
+    let not_carried = Family::<SinkLabel, Counter>::default();
     for (name, sink) in &report.sinks {
         let label = SinkLabel { sink: name.clone() };
         lag_seconds.get_or_create(&label).set(sink.lag_seconds);
@@ -222,6 +223,7 @@ fn sink_metrics(registry: &mut Registry, report: &Report) {
         parked.get_or_create(&label).set(sink.parked.len() as f64);
         rows.get_or_create(&label).inc_by(sink.rows);
         bytes.get_or_create(&label).inc_by(sink.bytes);
+        not_carried.get_or_create(&label).inc_by(sink.not_carried);
     }
     registry.register(
         "sink_lag_seconds",
@@ -233,6 +235,8 @@ fn sink_metrics(registry: &mut Registry, report: &Report) {
     registry.register("sink_parked_tables", "Tables with parked rows", parked);
     registry.register("sink_rows", "Rows delivered since the start", rows);
     registry.register("sink_bytes", "Bytes delivered since the start", bytes);
+    let help = "Events that the format cannot carry, left out since the start";
+    registry.register("sink_not_carried", help, not_carried);
 }
 
 #[cfg(test)]

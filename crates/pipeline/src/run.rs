@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Whose trouble ended the run: decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         let built = assemble::sink(sink, place).map_err(|error| trouble(Trouble::Config, error))?;
         sinks.push((assemble::delivery(sink, options.recover), built));
     }
-    let source = assemble::source(&config.source, place, resumed).map_err(source_trouble)?;
+    let source = open_source(&config.source, place, resumed).map_err(source_trouble)?;
 
     let shared = Arc::new(Shared::default());
     let requests: Requests = Arc::default();
@@ -140,6 +140,34 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
     Ok(running)
+}
+
+/// Opens the source, trying again while it is only away: a few seconds when it was never reached
+/// (the address may be wrong), a minute when the journal says that it was there before.
+fn open_source(
+    config: &SourceConfig,
+    place: &Place,
+    resumed: Resumed,
+) -> Result<Box<dyn Source>, change::SourceError> {
+    let patience = match resumed.position {
+        None => Duration::from_secs(3),
+        Some(_) => Duration::from_secs(60),
+    };
+    let since = Instant::now();
+    let mut backoff = Duration::from_millis(250);
+    loop {
+        let error = match assemble::source(config, place, resumed.clone()) {
+            Ok(source) => return Ok(source),
+            Err(error) => error,
+        };
+        let is_away = error.kind == change::contract::ErrorKind::Unavailable;
+        if !is_away || since.elapsed() + backoff > patience {
+            return Err(error);
+        }
+        tracing::warn!("{error}; trying again in {backoff:?}");
+        std::thread::sleep(backoff);
+        backoff = (backoff * 2).min(Duration::from_secs(10));
+    }
 }
 
 fn source_trouble(error: change::SourceError) -> RunError {

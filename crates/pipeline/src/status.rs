@@ -32,6 +32,9 @@ pub struct SinkStatus {
     pub bytes: u64,
     /// Flushes since the start.
     pub flushes: u64,
+    /// Events left out because the format cannot carry them, since the start.
+    #[serde(default)]
+    pub not_carried: u64,
     /// The last trouble; empty when none.
     pub error: String,
     /// Tables and keys set aside.

@@ -2,7 +2,9 @@
 
 use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError};
 use crate::pattern::Patterns;
+use change::event::Ahead;
 use change::{Event, Position};
+use format::framing::put_messages;
 use format::{Encoder, Messages};
 use journal::{Journal, Sequence};
 use std::io::{self, Write};
@@ -47,19 +49,26 @@ struct Lines<'a> {
     options: &'a TailOptions,
     encoder: Box<dyn Encoder>,
     messages: Messages,
+    bytes: Vec<u8>,
     out: &'a mut dyn Write,
+}
+
+impl Lines<'_> {
+    fn wants(&self, event: &Event<'_>) -> bool {
+        let (database, table) = match event {
+            Event::Row(row) => (&*row.table.database, &*row.table.name),
+            Event::Ddl(change) => (change.ddl.database, change.ddl.table),
+            _ => return self.encoder.wants_marks(),
+        };
+        self.options.tables.matches(database, table)
+    }
 }
 
 impl EventSink for Lines<'_> {
     type Error = TailError;
 
     fn event(&mut self, event: &Event<'_>, _: u64, _: &Position) -> Result<(), TailError> {
-        let (database, table) = match event {
-            Event::Row(row) => (&*row.table.database, &*row.table.name),
-            Event::Ddl(change) => (change.ddl.database, change.ddl.table),
-            _ => return Ok(()),
-        };
-        if !self.options.tables.matches(database, table) {
+        if !self.wants(event) {
             return Ok(());
         }
         self.messages.clear();
@@ -67,11 +76,9 @@ impl EventSink for Lines<'_> {
             tracing::warn!("{error}; the change is left out");
             return Ok(());
         }
-        for message in self.messages.iter() {
-            self.out.write_all(message).map_err(TailError::Write)?;
-            self.out.write_all(b"\n").map_err(TailError::Write)?;
-        }
-        Ok(())
+        self.bytes.clear();
+        put_messages(&mut self.bytes, &self.messages, self.encoder.is_binary());
+        self.out.write_all(&self.bytes).map_err(TailError::Write)
     }
 
     fn opaque(&mut self, record: &OpaqueRecord<'_>, _: u64) -> Result<(), TailError> {
@@ -83,9 +90,24 @@ impl EventSink for Lines<'_> {
         );
         Ok(())
     }
+
+    fn looks_ahead(&self) -> bool {
+        self.encoder.looks_ahead()
+    }
+
+    fn count(&self, event: &Event<'_>) -> u64 {
+        match self.wants(event) {
+            true => self.encoder.operations(event),
+            false => 0,
+        }
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.encoder.transaction(ahead);
+    }
 }
 
-/// Prints from `options.from` on, one message a line; ends at the journal's end unless it follows.
+/// Prints from `options.from` on, one message a line (of a binary format: each after its length); ends at the journal's end unless it follows.
 /// `go_on` is asked now and then while waiting.
 pub fn tail(
     journal: &Journal,
@@ -99,6 +121,7 @@ pub fn tail(
         options,
         encoder,
         messages: Messages::default(),
+        bytes: Vec::new(),
         out,
     };
     while go_on() {

@@ -41,6 +41,9 @@ pub const NAME: &str = "dts-avro";
 /// `readerThroughoutTime` alone takes 35.
 pub const FILLER_BYTES_MAX: usize = 48;
 
+/// Heartbeats come this often while a source is idle.
+const HEARTBEAT_PERIOD: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// Settings of the format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
@@ -359,6 +362,18 @@ impl Encoder for DtsAvro {
         }
         out.end();
         Ok(())
+    }
+
+    fn wants_marks(&self) -> bool {
+        self.options.transactions
+    }
+
+    fn heartbeat_period(&self) -> Option<std::time::Duration> {
+        self.options.heartbeats.then_some(HEARTBEAT_PERIOD)
+    }
+
+    fn is_binary(&self) -> bool {
+        true
     }
 
     fn heartbeat(&mut self, beat: &Heartbeat<'_>, out: &mut Messages) {

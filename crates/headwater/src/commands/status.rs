@@ -90,6 +90,12 @@ fn render(report: &Report, config: &str) -> String {
             "sink {name}: {}, at {}, {} records behind, lag {:.1} s, {} rows delivered",
             sink.state, sink.sequence, sink.lag_rows, sink.lag_seconds, sink.rows
         ));
+        if sink.not_carried > 0 {
+            lines.push(format!(
+                "  {} events left out: the format cannot carry them",
+                sink.not_carried
+            ));
+        }
         if !sink.error.is_empty() {
             lines.push(format!("  trouble: {}", sink.error));
         }

@@ -3,11 +3,14 @@
 use crate::cursor_file::{self, FileCursor};
 use crate::error::{encode_error, io_error};
 use change::contract::ErrorKind;
+use change::event::{Ahead, Heartbeat};
 use change::{Cursor, Event, Sink, SinkError};
+use format::framing::put_messages;
 use format::{Encoder, Messages};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// When the file is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +33,7 @@ pub struct FileConfig {
     pub fsync: Fsync,
 }
 
-/// Writes one message a line.
+/// Writes one message a line (of a binary format: after its length).
 ///
 /// Promises: after any crash the file holds each change once, in order: `open` cuts the file back to
 /// what its cursor covers, and removes files begun after it.
@@ -195,10 +198,7 @@ impl Sink for FileSink {
         self.encoder
             .encode(event, &mut self.messages)
             .map_err(encode_error)?;
-        for message in self.messages.iter() {
-            self.pending.extend_from_slice(message);
-            self.pending.push(b'\n');
-        }
+        put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
         // A large transaction is written through; the cursor alone decides what counts.
         if self.pending.len() > 1 << 20 {
             self.write_out()
@@ -230,6 +230,41 @@ impl Sink for FileSink {
 
     fn pending_bytes(&self) -> usize {
         self.pending.len()
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.encoder.looks_ahead()
+    }
+
+    fn operations(&self, event: &Event<'_>) -> u64 {
+        self.encoder.operations(event)
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.encoder.transaction(ahead);
+    }
+
+    fn wants_marks(&self) -> bool {
+        self.encoder.wants_marks()
+    }
+
+    fn heartbeat_period(&self) -> Option<Duration> {
+        self.encoder.heartbeat_period()
+    }
+
+    fn heartbeat(&mut self, beat: &Heartbeat<'_>) -> Result<(), SinkError> {
+        self.messages.clear();
+        self.encoder.heartbeat(beat, &mut self.messages);
+        put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
+        Ok(())
+    }
+
+    fn holds_back(&self) -> bool {
+        self.encoder.holds_back()
+    }
+
+    fn not_carried(&self) -> u64 {
+        self.encoder.not_carried()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes into files and standard output, one message a line.
 //!
 //! Owns: [`FileSink`], exactly once: on start it cuts the file back to what its cursor covers; and
-//! [`StdoutSink`], which has no cursor. Refuses: compression and framing of binary formats.
+//! [`StdoutSink`], which has no cursor. Refuses: compression.
 #![warn(missing_docs)]
 
 mod cursor_file;

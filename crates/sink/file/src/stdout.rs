@@ -2,11 +2,14 @@
 
 use crate::error::encode_error;
 use change::contract::ErrorKind;
+use change::event::{Ahead, Heartbeat};
 use change::{Cursor, Event, Sink, SinkError};
+use format::framing::put_messages;
 use format::{Encoder, Messages};
 use std::io::{self, Write};
+use std::time::Duration;
 
-/// Writes one message a line to standard output; it has no cursor, so every run starts where the
+/// Writes one message a line (of a binary format: after its length) to standard output; it has no cursor, so every run starts where the
 /// caller says.
 pub struct StdoutSink {
     encoder: Box<dyn Encoder>,
@@ -51,10 +54,7 @@ impl Sink for StdoutSink {
         self.encoder
             .encode(event, &mut self.messages)
             .map_err(encode_error)?;
-        for message in self.messages.iter() {
-            self.pending.extend_from_slice(message);
-            self.pending.push(b'\n');
-        }
+        put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
         if self.pending.len() > 256 << 10 {
             self.write_out()
         } else {
@@ -73,5 +73,40 @@ impl Sink for StdoutSink {
 
     fn pending_bytes(&self) -> usize {
         self.pending.len()
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.encoder.looks_ahead()
+    }
+
+    fn operations(&self, event: &Event<'_>) -> u64 {
+        self.encoder.operations(event)
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.encoder.transaction(ahead);
+    }
+
+    fn wants_marks(&self) -> bool {
+        self.encoder.wants_marks()
+    }
+
+    fn heartbeat_period(&self) -> Option<Duration> {
+        self.encoder.heartbeat_period()
+    }
+
+    fn heartbeat(&mut self, beat: &Heartbeat<'_>) -> Result<(), SinkError> {
+        self.messages.clear();
+        self.encoder.heartbeat(beat, &mut self.messages);
+        put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
+        Ok(())
+    }
+
+    fn holds_back(&self) -> bool {
+        self.encoder.holds_back()
+    }
+
+    fn not_carried(&self) -> u64 {
+        self.encoder.not_carried()
     }
 }

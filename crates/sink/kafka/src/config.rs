@@ -19,6 +19,12 @@ pub struct KafkaConfig {
     /// does not allow become `_`. Default `{database}.{table}`.
     #[serde(default = "topic_default")]
     pub topic: String,
+    /// Topics of single tables: `shop.orders` or `shop.*` to a template. Default: none.
+    #[serde(default)]
+    pub topics: BTreeMap<String, String>,
+    /// Topic of rows that a snapshot read. Default: the table's own.
+    #[serde(default)]
+    pub snapshot_topic: Option<String>,
     /// Topic of DDL statements. Default: the table's own, on partition 0; statements without a table
     /// (CREATE DATABASE) are then not sent.
     #[serde(default)]
@@ -26,6 +32,29 @@ pub struct KafkaConfig {
     /// Which rows share a partition, and so keep their order. Default `primary_key`.
     #[serde(default)]
     pub partition_by: PartitionBy,
+    /// Partition columns of single tables, `shop.orders: [customer_id]`, where they differ from
+    /// `partition_by`. Default: none.
+    #[serde(default)]
+    pub partition_columns: BTreeMap<String, Vec<String>>,
+    /// How a key's text becomes a partition: `kafka` (murmur2, as Kafka's own producer) or `java`
+    /// (`String.hashCode`, as Alibaba DTS documents). Default kafka.
+    #[serde(default)]
+    pub partition_hash: PartitionHash,
+    /// What a topic that has other partitions than before does to its tables: `park` (keys would move to
+    /// other partitions, and their order would be lost) or `rehash`. Default park.
+    #[serde(default)]
+    pub on_partition_change: OnPartitionChange,
+    /// Partitions that a DDL statement goes to: `first`, or `all` of the topic. Default first.
+    #[serde(default)]
+    pub ddl_partitions: DdlPartitions,
+    /// After each delete a record with the same key and no value, for compacted topics. Needs a `key`.
+    /// Default false.
+    #[serde(default)]
+    pub tombstones: bool,
+    /// Record headers `sequence` (the journal's, decimal), `table` and `op` (`insert`, `update`,
+    /// `delete`, `read`, `ddl`). Default false.
+    #[serde(default)]
+    pub headers: bool,
     /// The record's key: `primary_key` (its columns' texts joined by `^`) or `none`. Default
     /// primary_key.
     #[serde(default)]
@@ -171,6 +200,39 @@ pub enum PartitionBy {
     First,
     /// Rows with the same values in these columns.
     Columns(Vec<String>),
+}
+
+/// See [`KafkaConfig::partition_hash`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionHash {
+    /// murmur2.
+    #[default]
+    Kafka,
+    /// `String.hashCode`.
+    Java,
+}
+
+/// See [`KafkaConfig::on_partition_change`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPartitionChange {
+    /// The tables of the topic are set aside.
+    #[default]
+    Park,
+    /// Keys go to where their hash now says.
+    Rehash,
+}
+
+/// See [`KafkaConfig::ddl_partitions`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DdlPartitions {
+    /// Partition 0.
+    #[default]
+    First,
+    /// Every partition, so that each consumer sees it among its rows.
+    All,
 }
 
 /// The record's key.

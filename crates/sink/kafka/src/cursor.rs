@@ -9,14 +9,41 @@ use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The record's key.
+/// Key of the cursor's record.
 pub(crate) const KEY: &[u8] = b"cursor";
+/// Key of the record that says over how many partitions each topic's keys were spread.
+pub(crate) const PARTITIONS_KEY: &[u8] = b"partitions";
 
-/// Reads the last committed cursor. Call it after the writer has fenced its predecessors, so that no
+/// What a sink left in its cursor topic.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub cursor: Option<Cursor>,
+    /// Partitions of each topic, as its keys were spread.
+    pub partitions: BTreeMap<String, i32>,
+}
+
+/// Stored form: a topic and a number on each line.
+pub(crate) fn encode_partitions(partitions: &BTreeMap<String, i32>, out: &mut Vec<u8>) {
+    for (topic, count) in partitions {
+        out.extend_from_slice(format!("{topic} {count}\n").as_bytes());
+    }
+}
+
+fn decode_partitions(bytes: &[u8]) -> BTreeMap<String, i32> {
+    let text = String::from_utf8_lossy(bytes);
+    let pair = |line: &str| {
+        let (topic, count) = line.split_once(' ')?;
+        Some((topic.to_owned(), count.parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// Reads what was last committed. Call it after the writer has fenced its predecessors, so that no
 /// transaction on the topic is open.
-pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Option<Cursor>, SinkError> {
+pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError> {
     let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
     let mut client = client::base(config)?;
     client.set("group.id", format!("{topic}-reader"));
@@ -30,7 +57,7 @@ pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Option<Cursor>, 
         .fetch_watermarks(topic, 0, CALL_TIMEOUT)
         .map_err(failed)?;
     if high <= low {
-        return Ok(None);
+        return Ok(Kept::default());
     }
     let mut assignment = TopicPartitionList::new();
     // The topic is compacted: what stands far back is superseded.
@@ -45,13 +72,17 @@ fn last_record(
     consumer: &BaseConsumer<Context>,
     topic: &str,
     config: &KafkaConfig,
-) -> Result<Option<Cursor>, SinkError> {
+) -> Result<Kept, SinkError> {
     let mut last = None;
+    let mut partitions = BTreeMap::new();
     let end = Instant::now() + Duration::from_secs(u64::from(config.timeout_s));
     loop {
         match consumer.poll(Duration::from_millis(200)) {
             Some(Ok(message)) if message.key() == Some(KEY) => {
                 last = message.payload().map(<[u8]>::to_vec);
+            }
+            Some(Ok(message)) if message.key() == Some(PARTITIONS_KEY) => {
+                partitions = decode_partitions(message.payload().unwrap_or_default());
             }
             Some(Ok(_)) => {}
             Some(Err(KafkaError::PartitionEOF(_))) => break,
@@ -68,11 +99,12 @@ fn last_record(
         }
     }
     let decoded = last.map(|bytes| Cursor::decode(&bytes)).transpose();
-    decoded.map_err(|error| {
+    let cursor = decoded.map_err(|error| {
         SinkError::new(ErrorKind::Corrupt, "read cursor", error.to_string())
             .at(format!("topic {topic}"))
             .hint(
                 "name another cursor_topic: the sink then starts from the journal's oldest change",
             )
-    })
+    })?;
+    Ok(Kept { cursor, partitions })
 }

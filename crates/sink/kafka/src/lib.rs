@@ -14,6 +14,7 @@ mod cursor;
 mod error;
 mod partition;
 mod reader;
+mod route;
 mod sink;
 mod template;
 
@@ -37,5 +38,5 @@ pub fn topic_of(
     database: &str,
     table: &str,
 ) -> Result<String, change::SinkError> {
-    Ok(template::Template::parse(&config.topic)?.render(database, table))
+    Ok(route::Topics::new(config)?.of(database, table))
 }

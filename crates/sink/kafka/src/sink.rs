@@ -1,18 +1,22 @@
 //! The sink itself.
 
 use crate::client::{self, Context};
-use crate::config::{Delivery, KafkaConfig, KeyConfig, PartitionBy};
+use crate::config::{
+    DdlPartitions, Delivery, KafkaConfig, KeyConfig, OnPartitionChange, PartitionBy,
+};
 use crate::cursor;
 use crate::error::{Refusal, broker_error, invalid, refusal};
 use crate::partition::partition_of;
+use crate::route::{Route, Topics};
 use crate::template::Template;
 use change::contract::{ErrorKind, Rejection};
-use change::event::DdlChange;
+use change::event::{Ahead, DdlChange, Heartbeat};
 use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
 use format::{Encoder, Messages, key_text};
 use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,13 +29,8 @@ pub struct Identity {
     pub sink: String,
 }
 
-/// What is known of one table's topic; compiled once per schema version.
-struct Route {
-    topic: Arc<str>,
-    partition_count: i32,
-    table: Arc<str>,
-    columns: Vec<usize>,
-}
+/// How often topics are looked at for partitions that were added.
+const PARTITIONS_PERIOD: Duration = Duration::from_secs(30);
 
 /// One record of the running batch, to name it if it is refused.
 struct Sent {
@@ -39,6 +38,7 @@ struct Sent {
     table: Arc<str>,
     key_token: u64,
     sequence: u64,
+    op: &'static str,
 }
 
 /// Writes to Kafka.
@@ -50,13 +50,16 @@ pub struct KafkaSink {
     config: KafkaConfig,
     transactional_id: String,
     cursor_topic: String,
-    topic: Template,
-    ddl_topic: Option<Template>,
+    topics: Topics,
     encoder: Box<dyn Encoder>,
     producer: Option<BaseProducer<Context>>,
     context: Context,
     routes: HashMap<(u32, u32), Route>,
     topic_partitions: HashMap<String, i32>,
+    /// Over how many partitions the keys of each topic were spread, also in earlier lives.
+    spread: BTreeMap<String, i32>,
+    spread_is_new: bool,
+    partitions_seen: Instant,
     key_names: HashMap<Arc<str>, Vec<String>>,
     messages: Messages,
     key: Vec<u8>,
@@ -75,6 +78,18 @@ impl KafkaSink {
             .format
             .encoder(&config.format_options)
             .map_err(|what| invalid(what, ""))?;
+        if config.tombstones && config.key == KeyConfig::None {
+            return Err(invalid(
+                "tombstones need a key",
+                "leave `key` at primary_key: a compacted topic forgets by key",
+            ));
+        }
+        if encoder.wants_marks() && config.partition_by != PartitionBy::First {
+            return Err(invalid(
+                "begin and commit messages need the order of all",
+                "set partition_by: first",
+            ));
+        }
         let cursor_topic = match &config.cursor_topic {
             Some(name) => name.clone(),
             None => Template::parse("headwater.cursor.{database}.{table}")?
@@ -85,12 +100,7 @@ impl KafkaSink {
             .clone()
             .unwrap_or_else(|| format!("headwater-{}-{}", identity.pipeline, identity.sink));
         Ok(Self {
-            topic: Template::parse(&config.topic)?,
-            ddl_topic: config
-                .ddl_topic
-                .as_deref()
-                .map(Template::parse)
-                .transpose()?,
+            topics: Topics::new(&config)?,
             context: client::context(&config),
             config,
             transactional_id,
@@ -99,6 +109,9 @@ impl KafkaSink {
             producer: None,
             routes: HashMap::new(),
             topic_partitions: HashMap::new(),
+            spread: BTreeMap::new(),
+            spread_is_new: false,
+            partitions_seen: Instant::now(),
             key_names: HashMap::new(),
             messages: Messages::default(),
             key: Vec::new(),
@@ -188,74 +201,84 @@ impl KafkaSink {
         if self.routes.contains_key(&id) {
             return Ok(id);
         }
-        let topic = self.topic.render(&table.database, &table.name);
+        let topic = self.topics.of(&table.database, &table.name);
         let name = format!("{}.{}", table.database, table.name);
         let partition_count = self.partitions_or_park(&topic, &name, sequence)?;
-        let mut columns = Vec::new();
-        if let PartitionBy::Columns(wanted) = &self.config.partition_by {
-            for column in wanted {
-                match table
-                    .columns
-                    .iter()
-                    .position(|c| c.name.eq_ignore_ascii_case(column))
-                {
-                    Some(index) => columns.push(index),
-                    None => {
-                        return Err(rejected(Rejection {
-                            table: name,
-                            key_token: None,
-                            sequence,
-                            target: format!("topic {topic}"),
-                            key_columns: Vec::new(),
-                            reason: format!(
-                                "partition_by names the column {column}, which it lacks"
-                            ),
-                        }));
-                    }
-                }
+        let snapshot = match &self.topics.snapshot {
+            None => None,
+            Some(template) => {
+                let topic = template.render(&table.database, &table.name);
+                let count = self.partitions_or_park(&topic, &name, sequence)?;
+                Some((Arc::from(topic), count))
             }
+        };
+        let refused = |reason| {
+            rejected(Rejection {
+                table: name.clone(),
+                key_token: None,
+                sequence,
+                target: format!("topic {topic}"),
+                key_columns: Vec::new(),
+                reason,
+            })
+        };
+        let place = (Arc::from(topic.as_str()), partition_count);
+        let route = Route::new(&self.config, table, place, snapshot).map_err(refused)?;
+        if route.is_spread() {
+            let is_new = spread_over(&mut self.spread, &topic, partition_count, &self.config);
+            self.spread_is_new |= is_new.map_err(refused)?;
         }
         let key_names = table
             .key()
             .iter()
             .filter_map(|i| table.columns.get(*i as usize));
-        let table_name: Arc<str> = name.into();
         self.key_names.insert(
-            Arc::clone(&table_name),
+            Arc::clone(&route.table),
             key_names.map(|column| column.name.clone()).collect(),
         );
-        self.routes.insert(
-            id,
-            Route {
-                topic: topic.into(),
-                partition_count,
-                table: table_name,
-                columns,
-            },
-        );
+        self.routes.insert(id, route);
         Ok(id)
+    }
+
+    /// Looks, now and then, whether topics have other partitions than before. What changed is judged
+    /// when the table's next row comes.
+    fn look_for_partitions(&mut self) {
+        if self.partitions_seen.elapsed() < PARTITIONS_PERIOD {
+            return;
+        }
+        self.partitions_seen = Instant::now();
+        let Some(producer) = &self.producer else {
+            return;
+        };
+        let Ok(metadata) = producer
+            .client()
+            .fetch_metadata(None, Duration::from_secs(2))
+        else {
+            return;
+        };
+        let mut changed = false;
+        for topic in metadata.topics() {
+            let count = topic.partitions().len() as i32;
+            if let Some(known) = self.topic_partitions.get_mut(topic.name())
+                && count > 0
+                && *known != count
+            {
+                *known = count;
+                changed = true;
+            }
+        }
+        if changed {
+            self.routes.clear();
+        }
     }
 
     fn row(&mut self, row: &RowChange<'_>) -> Result<(), SinkError> {
         let id = self.route(row.table, row.sequence)?;
-        let by_key = self.config.partition_by == PartitionBy::PrimaryKey;
+        let by_key = self.routes[&id].splits_key_changes();
         match (row.old_key_token, row.before) {
             // Each key's part goes to its own key's partition, so that each keeps its order.
-            (Some(old_token), Some(_)) if by_key => {
-                let gone = RowChange {
-                    operation: Operation::Delete,
-                    after: None,
-                    key_token: old_token,
-                    old_key_token: None,
-                    sequence: row.sequence - 1,
-                    ..*row
-                };
-                let come = RowChange {
-                    operation: Operation::Insert,
-                    before: None,
-                    old_key_token: None,
-                    ..*row
-                };
+            (Some(_), Some(_)) if by_key => {
+                let (gone, come) = split(row);
                 self.send_row(&gone, id)?;
                 self.send_row(&come, id)
             }
@@ -272,31 +295,31 @@ impl KafkaSink {
             Operation::Delete => row.before,
             _ => row.after,
         };
-        self.key.clear();
         let route = &self.routes[&id];
-        let partition = match (&self.config.partition_by, &image) {
-            (PartitionBy::First, _) | (_, None) => 0,
-            (PartitionBy::Table, _) => partition_of(route.table.as_bytes(), route.partition_count),
-            (PartitionBy::Columns(_), Some(image)) => {
-                key_text::put_columns(&mut self.key, &route.columns, image);
-                partition_of(&self.key, route.partition_count)
-            }
-            (PartitionBy::PrimaryKey, Some(image)) => {
-                key_text::put_key(&mut self.key, row.table, image);
-                partition_of(&self.key, route.partition_count)
-            }
+        let (topic, count) = match (&route.snapshot, row.operation) {
+            (Some((topic, count)), Operation::Read) => (topic, *count),
+            _ => (&route.topic, route.partition_count),
         };
+        let seen = (row.table, image.as_ref());
+        let partition = route.partition(&self.config, count, seen, &mut self.key);
         self.key.clear();
         if let (KeyConfig::PrimaryKey, Some(image)) = (self.config.key, &image) {
             key_text::put_key(&mut self.key, row.table, image);
         }
         let sent = Sent {
-            topic: Arc::clone(&route.topic),
+            topic: Arc::clone(topic),
             table: Arc::clone(&route.table),
             key_token: row.key_token,
             sequence: row.sequence,
+            op: match row.operation {
+                Operation::Insert => "insert",
+                Operation::Update => "update",
+                Operation::Delete => "delete",
+                _ => "read",
+            },
         };
-        self.send(sent, partition)
+        let buries = self.config.tombstones && row.operation == Operation::Delete;
+        self.send(sent, partition, buries)
     }
 
     fn ddl(&mut self, change: &DdlChange<'_>) -> Result<(), SinkError> {
@@ -308,27 +331,77 @@ impl KafkaSink {
         if self.messages.is_empty() {
             return Ok(());
         }
-        if change.ddl.table.is_empty() && self.ddl_topic.is_none() {
-            // No table's topic is its own: CREATE DATABASE and the like need a ddl_topic.
-            tracing::debug!("a statement without a table is not sent: ddl_topic is not set");
-            return Ok(());
-        }
-        let template = self.ddl_topic.as_ref().unwrap_or(&self.topic);
-        let topic = template.render(change.ddl.database, change.ddl.table);
-        let table = format!("{}.{}", change.ddl.database, change.ddl.table);
-        self.partitions_or_park(&topic, &table, change.sequence)?;
-        self.key.clear();
-        let sent = Sent {
-            topic: topic.into(),
-            table: table.into(),
-            key_token: 0,
-            sequence: change.sequence,
+        let topic = match (&self.topics.ddl, self.topics.only()) {
+            (Some(template), _) => template.render(change.ddl.database, change.ddl.table),
+            (None, Some(only)) => only,
+            (None, None) if change.ddl.table.is_empty() => {
+                // No table's topic is its own: CREATE DATABASE and the like need a ddl_topic.
+                tracing::debug!("a statement without a table is not sent: ddl_topic is not set");
+                return Ok(());
+            }
+            (None, None) => self.topics.of(change.ddl.database, change.ddl.table),
         };
-        self.send(sent, 0)
+        let table: Arc<str> = format!("{}.{}", change.ddl.database, change.ddl.table).into();
+        let count = self.partitions_or_park(&topic, &table, change.sequence)?;
+        let topic: Arc<str> = topic.into();
+        let partitions = match (self.config.ddl_partitions, &self.config.partition_by) {
+            (DdlPartitions::All, _) => 0..count,
+            // A table's statements stand among its rows.
+            (DdlPartitions::First, PartitionBy::Table) if !change.ddl.table.is_empty() => {
+                let one = partition_of(self.config.partition_hash, table.as_bytes(), count);
+                one..one + 1
+            }
+            (DdlPartitions::First, _) => 0..1,
+        };
+        for partition in partitions {
+            self.key.clear();
+            let sent = Sent {
+                topic: Arc::clone(&topic),
+                table: Arc::clone(&table),
+                key_token: 0,
+                sequence: change.sequence,
+                op: "ddl",
+            };
+            self.send(sent, partition, false)?;
+        }
+        Ok(())
     }
 
-    /// Hands the encoded messages to the producer, waiting while its queue is full.
-    fn send(&mut self, sent: Sent, partition: i32) -> Result<(), SinkError> {
+    /// Begin and commit, to the partition where everything goes.
+    fn mark(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
+        self.messages.clear();
+        self.encoder
+            .encode(event, &mut self.messages)
+            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))?;
+        self.send_plain(0..1)
+    }
+
+    /// Sends what is encoded to partitions of the only topic; where topics differ by table, nowhere.
+    fn send_plain(&mut self, partitions: std::ops::Range<i32>) -> Result<(), SinkError> {
+        let Some(topic) = self.topics.only() else {
+            return Ok(());
+        };
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        let topic: Arc<str> = topic.into();
+        for partition in partitions {
+            self.key.clear();
+            let sent = Sent {
+                topic: Arc::clone(&topic),
+                table: Arc::from(""),
+                key_token: 0,
+                sequence: 0,
+                op: "mark",
+            };
+            self.send(sent, partition, false)?;
+        }
+        Ok(())
+    }
+
+    /// Hands the encoded messages to the producer, waiting while its queue is full; with `buries`, a
+    /// record without a value after them.
+    fn send(&mut self, sent: Sent, partition: i32, buries: bool) -> Result<(), SinkError> {
         self.begin()?;
         let index = self.sent.len();
         let Some(producer) = &self.producer else {
@@ -339,14 +412,20 @@ impl KafkaSink {
             ));
         };
         let end = Instant::now() + self.timeout();
-        for message in self.messages.iter() {
-            self.pending_bytes += message.len();
+        let headers = (self.config.headers && sent.op != CURSOR_OP).then(|| headers(&sent));
+        let tombstone = buries.then_some(None);
+        for message in self.messages.iter().map(Some).chain(tombstone) {
+            self.pending_bytes += message.map_or(0, <[u8]>::len);
             let mut record: BaseRecord<'_, [u8], [u8], usize> =
-                BaseRecord::with_opaque_to(&sent.topic, index)
-                    .payload(message)
-                    .partition(partition);
+                BaseRecord::with_opaque_to(&sent.topic, index).partition(partition);
+            if let Some(message) = message {
+                record = record.payload(message);
+            }
             if !self.key.is_empty() {
                 record = record.key(&self.key);
+            }
+            if let Some(headers) = &headers {
+                record = record.headers(headers.clone());
             }
             let mut pause = Pause::default();
             while let Err((error, back)) = producer.send(record) {
@@ -364,6 +443,28 @@ impl KafkaSink {
         }
         self.sent.push(sent);
         Ok(())
+    }
+
+    /// Sends what is encoded to the cursor topic.
+    fn send_own(&mut self, key: &[u8], sequence: u64) -> Result<(), SinkError> {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let sent = Sent {
+            topic: self.cursor_topic.as_str().into(),
+            table: "headwater's cursor".into(),
+            key_token: 0,
+            sequence,
+            op: CURSOR_OP,
+        };
+        self.send(sent, 0, false)
+    }
+
+    fn is_of_columns(&self, table: &TableSchema) -> bool {
+        !self.config.partition_columns.is_empty()
+            && self
+                .config
+                .partition_columns
+                .contains_key(&format!("{}.{}", table.database, table.name))
     }
 
     /// Sorts one record's refusal.
@@ -430,6 +531,70 @@ impl KafkaSink {
     }
 }
 
+/// What the sink's own records are called.
+const CURSOR_OP: &str = "cursor";
+
+fn headers(sent: &Sent) -> OwnedHeaders {
+    let mut digits = itoa::Buffer::new();
+    let header = |key, value: &[u8]| -> OwnedHeaders {
+        OwnedHeaders::new_with_capacity(3).insert(Header {
+            key,
+            value: Some(value),
+        })
+    };
+    header("sequence", digits.format(sent.sequence).as_bytes())
+        .insert(Header {
+            key: "table",
+            value: Some(sent.table.as_bytes()),
+        })
+        .insert(Header {
+            key: "op",
+            value: Some(sent.op.as_bytes()),
+        })
+}
+
+/// A change of the key as each key's own part: the old one goes, the new one comes.
+fn split<'a>(row: &RowChange<'a>) -> (RowChange<'a>, RowChange<'a>) {
+    let gone = RowChange {
+        operation: Operation::Delete,
+        after: None,
+        key_token: row.old_key_token.unwrap_or(row.key_token),
+        old_key_token: None,
+        sequence: row.sequence - 1,
+        ..*row
+    };
+    let come = RowChange {
+        operation: Operation::Insert,
+        before: None,
+        old_key_token: None,
+        ..*row
+    };
+    (gone, come)
+}
+
+/// Notes over how many partitions a topic's keys are spread; true when that is news.
+///
+/// Errors: text, when it was another number and the config does not allow that.
+fn spread_over(
+    spread: &mut BTreeMap<String, i32>,
+    topic: &str,
+    count: i32,
+    config: &KafkaConfig,
+) -> Result<bool, String> {
+    match spread.get(topic) {
+        Some(before) if *before == count => Ok(false),
+        Some(before) if config.on_partition_change == OnPartitionChange::Park => Err(format!(
+            "the topic has {count} partitions, but its keys were spread over {before}: they would \
+             move, and lose their order. Let consumers read what is there, then set \
+             on_partition_change: rehash, restart, and heal the table"
+        )),
+        _ => {
+            spread.insert(topic.to_owned(), count);
+            Ok(true)
+        }
+    }
+}
+
 fn rejected(rejection: Rejection) -> SinkError {
     let keys = match rejection.key_columns.is_empty() {
         true => String::new(),
@@ -487,17 +652,70 @@ impl Sink for KafkaSink {
         }
         client::create_cursor_topic(&self.config, &self.cursor_topic)
             .map_err(|error| self.broker_error("create cursor topic", &error))?;
-        let cursor = cursor::read(&self.config, &self.cursor_topic)?;
+        let kept = cursor::read(&self.config, &self.cursor_topic)?;
         self.producer = Some(producer);
-        Ok(cursor)
+        self.spread = kept.partitions;
+        self.spread_is_new = false;
+        Ok(kept.cursor)
     }
 
     fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
         match event {
             Event::Row(row) => self.row(row),
             Event::Ddl(change) => self.ddl(change),
-            _ => Ok(()),
+            Event::Begin { .. } | Event::Commit { .. } => self.mark(event),
         }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.encoder.looks_ahead()
+    }
+
+    fn operations(&self, event: &Event<'_>) -> u64 {
+        if let Event::Row(row) = event
+            && row.old_key_token.is_some()
+            && row.before.is_some()
+            && self.config.partition_by == PartitionBy::PrimaryKey
+            && !self.is_of_columns(row.table)
+        {
+            let (gone, come) = split(row);
+            return self.encoder.operations(&Event::Row(gone))
+                + self.encoder.operations(&Event::Row(come));
+        }
+        self.encoder.operations(event)
+    }
+
+    fn transaction(&mut self, ahead: &Ahead) {
+        self.encoder.transaction(ahead);
+    }
+
+    fn wants_marks(&self) -> bool {
+        self.encoder.wants_marks()
+    }
+
+    fn heartbeat_period(&self) -> Option<Duration> {
+        self.encoder.heartbeat_period()
+    }
+
+    /// To every partition, so that each consumer knows how far it has come.
+    fn heartbeat(&mut self, beat: &Heartbeat<'_>) -> Result<(), SinkError> {
+        let Some(topic) = self.topics.only() else {
+            return Ok(());
+        };
+        self.messages.clear();
+        self.encoder.heartbeat(beat, &mut self.messages);
+        let count = self
+            .partitions(&topic)
+            .map_err(|error| self.broker_error("look up topic", &error))?;
+        self.send_plain(0..count)
+    }
+
+    fn holds_back(&self) -> bool {
+        self.encoder.holds_back()
+    }
+
+    fn not_carried(&self) -> u64 {
+        self.encoder.not_carried()
     }
 
     fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError> {
@@ -507,19 +725,18 @@ impl Sink for KafkaSink {
             self.drain()?;
         }
         self.begin()?;
+        if self.spread_is_new {
+            self.messages.clear();
+            cursor::encode_partitions(&self.spread, self.messages.buffer());
+            self.messages.end();
+            self.send_own(cursor::PARTITIONS_KEY, cursor.sequence)?;
+            self.spread_is_new = false;
+        }
         self.messages.clear();
         cursor.encode(self.messages.buffer());
         self.messages.end();
-        self.key.clear();
-        self.key.extend_from_slice(cursor::KEY);
-        let sent = Sent {
-            topic: self.cursor_topic.as_str().into(),
-            table: "headwater's cursor".into(),
-            key_token: 0,
-            sequence: cursor.sequence,
-        };
         self.pending_bytes = 0;
-        self.send(sent, 0)?;
+        self.send_own(cursor::KEY, cursor.sequence)?;
         self.drain()?;
         if self.in_transaction {
             self.producer()?
@@ -527,6 +744,7 @@ impl Sink for KafkaSink {
                 .map_err(|error| self.broker_error("commit transaction", &error))?;
         }
         self.forget_batch();
+        self.look_for_partitions();
         Ok(())
     }
 

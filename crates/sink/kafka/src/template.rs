@@ -41,6 +41,11 @@ impl Template {
         Ok(Self(parts))
     }
 
+    /// Whether the name does not depend on the table.
+    pub fn is_constant(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Text(_)))
+    }
+
     /// The topic's name; what Kafka does not allow becomes `_`, and it is at most 249 bytes.
     pub fn render(&self, database: &str, table: &str) -> String {
         let mut name = String::new();
