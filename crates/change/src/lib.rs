@@ -17,6 +17,7 @@ pub mod batch;
 pub mod contract;
 pub mod ddl;
 pub mod event;
+pub mod glob;
 pub mod gtid;
 pub mod image;
 pub mod position;

@@ -1,6 +1,8 @@
 //! Table patterns: `shop.*` takes, `!shop.tmp_*` leaves out; `*` and `?` are wild.
 
-/// A list of patterns. Empty takes everything.
+use change::glob::glob;
+
+/// A list of patterns over names as the journal has them. Empty takes everything.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     take: Vec<String>,
@@ -33,21 +35,9 @@ impl Patterns {
 fn matches_one(pattern: &str, database: &str, table: &str) -> bool {
     match pattern.split_once('.') {
         Some((d, t)) => {
-            wild(d.as_bytes(), database.as_bytes()) && wild(t.as_bytes(), table.as_bytes())
+            glob(d.as_bytes(), database.as_bytes()) && glob(t.as_bytes(), table.as_bytes())
         }
-        None => wild(pattern.as_bytes(), table.as_bytes()),
-    }
-}
-
-fn wild(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern.split_first(), text.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => {
-            wild(rest, text) || text.split_first().is_some_and(|(_, t)| wild(pattern, t))
-        }
-        (Some((b'?', p)), Some((_, t))) => wild(p, t),
-        (Some((a, p)), Some((b, t))) if a == b => wild(p, t),
-        _ => false,
+        None => glob(pattern.as_bytes(), table.as_bytes()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which tables are captured: patterns such as `shop.*` and `!shop.tmp_*`.
 
+use change::glob::glob;
+
 /// A list of patterns, compiled.
 ///
 /// Promises: a table is captured if a pattern matches it and no pattern with `!` does. The server's
@@ -117,33 +119,6 @@ fn compile(text: &str) -> Result<Pattern, PatternError> {
         }),
         _ => Err(PatternError(text.to_owned())),
     }
-}
-
-/// `*` is any run of characters, `?` one byte.
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    p = at + 1;
-                    n = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
