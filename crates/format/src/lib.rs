@@ -10,11 +10,15 @@
 #![warn(missing_docs)]
 
 pub mod canal_json;
+mod declared;
 pub mod decode;
+mod decoded_table;
 pub mod java_number;
 pub mod json;
+mod json_reader;
 pub mod key_text;
 pub mod settings;
+mod temporal_reader;
 
 use change::Event;
 
@@ -22,7 +26,14 @@ use change::Event;
 #[derive(Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<End>,
+}
+
+/// Where a message ends, and whether it is of the event that was just encoded.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    at: usize,
+    earlier: bool,
 }
 
 impl Messages {
@@ -41,15 +52,33 @@ impl Messages {
     /// The bytes since the last end are one message.
     #[inline]
     pub fn end(&mut self) {
-        self.ends.push(self.bytes.len());
+        self.ends.push(End {
+            at: self.bytes.len(),
+            earlier: false,
+        });
+    }
+
+    /// The bytes since the last end are one message, made of events before the one just encoded: it
+    /// goes where the last row before it that gave no message would have gone.
+    #[inline]
+    pub fn end_earlier(&mut self) {
+        self.ends.push(End {
+            at: self.bytes.len(),
+            earlier: true,
+        });
     }
 
     /// The messages in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        self.iter_with_origin().map(|(message, _)| message)
+    }
+
+    /// The messages in order, and whether each is of earlier events; see [`Messages::end_earlier`].
+    pub fn iter_with_origin(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
         starts
             .zip(&self.ends)
-            .map(|(start, end)| &self.bytes[start..*end])
+            .map(|(start, end)| (&self.bytes[start..end.at], end.earlier))
     }
 
     /// Whether there is none.
@@ -122,8 +151,22 @@ pub trait Encoder: Send {
     /// Appends a heartbeat, where the format has one.
     fn heartbeat(&mut self, _beat: &Heartbeat<'_>, _out: &mut Messages) {}
 
+    /// The journal sequence of the first event that was encoded but is not yet in a message, for a
+    /// format whose messages hold several events. A cursor must not move past it, and what waits
+    /// comes with the next event at the latest, also [`Event::Commit`]. None for most formats.
+    fn held_from(&self) -> Option<u64> {
+        None
+    }
+
     /// Events that the format could not carry and left out, since the start, for `status`.
     fn not_carried(&self) -> u64 {
         0
     }
+}
+
+/// Now, microseconds since the epoch.
+fn wall_clock_us() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_micros() as u64)
 }
