@@ -9,6 +9,14 @@
 //! golden vectors under `tests/`, and an arm in `pipeline`'s `format` config.
 #![warn(missing_docs)]
 
+/// Formats into a buffer of bytes, which does not fail.
+macro_rules! put {
+    ($out:expr, $($arguments:tt)*) => {
+        std::io::Write::write_fmt($out, format_args!($($arguments)*))
+            .expect("writing to a Vec does not fail")
+    };
+}
+
 pub mod canal_json;
 mod declared;
 pub mod decode;
@@ -18,6 +26,7 @@ pub mod json;
 mod json_reader;
 pub mod key_text;
 pub mod settings;
+pub mod shareplex_json;
 mod temporal_reader;
 
 use change::Event;

@@ -1,7 +1,6 @@
 //! The statements of the golden vectors, as changes.
 
 use super::*;
-use change::temporal::DatePacked;
 
 /// What one statement did.
 pub enum Step {
