@@ -17,7 +17,9 @@ macro_rules! put {
     };
 }
 
+mod base64;
 pub mod canal_json;
+pub mod debezium_json;
 mod declared;
 pub mod decode;
 mod decoded_table;
@@ -25,9 +27,11 @@ pub mod java_number;
 pub mod json;
 mod json_reader;
 pub mod key_text;
+mod labels;
 pub mod settings;
 pub mod shareplex_json;
 mod temporal_reader;
+mod unscaled;
 
 use change::Event;
 

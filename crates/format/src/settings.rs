@@ -2,13 +2,20 @@
 
 mod choices;
 
-pub use choices::{SnapshotType, TsClock};
+pub use choices::{OpVocabulary, SnapshotType, TsClock, Vocabulary};
 
 use crate::Encoder;
 use crate::canal_json::{
     self, CanalJson, CanalJsonDecoder, Clock, Flavour, Grouping, OldData, SqlTypeCodes,
 };
+use crate::debezium_json::{
+    self, BigintUnsigned, DebeziumJson, DebeziumJsonDecoder, DecimalMode, SchemaMode,
+};
 use crate::decode::Decoder;
+use crate::shareplex_json::{
+    self, MetaField, Names, Nulls, OpWords, RowId, SharePlexJson, SharePlexJsonDecoder, TimeSuffix,
+    UpdateShape, Variant,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,6 +26,11 @@ pub enum FormatName {
     /// Canal JSON, Canal's own or as DTS writes it.
     #[default]
     CanalJson,
+    /// SharePlex JSON, as DTS or Quest's SharePlex writes it.
+    #[serde(rename = "shareplex-json")]
+    SharePlexJson,
+    /// Debezium's envelope, as Kafka Connect's JsonConverter writes it.
+    DebeziumJson,
 }
 
 /// Settings of a message format. An option that the chosen format does not have is an error.
@@ -56,16 +68,53 @@ pub struct FormatOptions {
     /// canal-json with `flavour: open_source`: write what Canal writes also where we differ on
     /// purpose, as far as it can be done. Default false.
     pub canal_exact: Option<bool>,
+    /// shareplex-json: `dts` or `quest`. Default dts.
+    pub variant: Option<Variant>,
+    /// shareplex-json: words of `op`: `short` (`ins`), `long` (`INSERT`), or a table that names some
+    /// of `insert`, `update`, `delete`, `truncate`, `drop_column`, `update_before` and `update_after`,
+    /// the others being short. Default short.
+    pub op_words: Option<OpVocabulary>,
+    /// shareplex-json: `single` (an update is one message) or `before_after` (two). Default single.
+    pub update: Option<UpdateShape>,
+    /// shareplex-json: `rowid` is `empty` or the text of the `primary_key`. Default empty.
+    pub rowid: Option<RowId>,
+    /// shareplex-json: NULL in whole rows is `explicit` or `omitted`. Default explicit, with
+    /// `variant: quest` omitted.
+    pub nulls: Option<Nulls>,
+    /// shareplex-json: table and column names as in the `source` or in `upper` case. Default source,
+    /// with `variant: quest` upper.
+    pub names: Option<Names>,
+    /// shareplex-json: times in `meta` end with `none` or `z`. Default none.
+    pub time_suffix: Option<TimeSuffix>,
+    /// shareplex-json: members of `meta` in their order. Default time, userid, op, scn, rowid, trans,
+    /// seq, size, table, idx, posttime; with `variant: quest` op, table.
+    pub meta: Option<Vec<MetaField>>,
+    /// debezium-json: `none` (the payload alone) or `inline` (`schema` and `payload` in every
+    /// message). Default none.
+    pub schema: Option<SchemaMode>,
+    /// debezium-json: DECIMAL as `precise` (bytes), `string` or `double`. Default precise.
+    pub decimal: Option<DecimalMode>,
+    /// debezium-json: BIGINT UNSIGNED as `long` (wraps above 9223372036854775807) or `precise` (a
+    /// decimal). Default long.
+    pub bigint_unsigned: Option<BigintUnsigned>,
+    /// debezium-json: `source.name` and the first part of schema names. Default headwater.
+    pub server_name: Option<String>,
 }
 
 impl FormatName {
     /// All formats.
-    pub const ALL: [FormatName; 1] = [FormatName::CanalJson];
+    pub const ALL: [FormatName; 3] = [
+        FormatName::CanalJson,
+        FormatName::SharePlexJson,
+        FormatName::DebeziumJson,
+    ];
 
     /// The name as written in the config.
     pub fn as_str(self) -> &'static str {
         match self {
             FormatName::CanalJson => "canal-json",
+            FormatName::SharePlexJson => "shareplex-json",
+            FormatName::DebeziumJson => "debezium-json",
         }
     }
 
@@ -74,9 +123,13 @@ impl FormatName {
     /// Errors: what is wrong with the options, and what would be right.
     pub fn encoder(self, options: &FormatOptions) -> Result<Box<dyn Encoder>, String> {
         options.check_belong(self)?;
-        match self {
-            FormatName::CanalJson => Ok(Box::new(CanalJson::new(canal_json_options(options)?))),
-        }
+        Ok(match self {
+            FormatName::CanalJson => Box::new(CanalJson::new(canal_json_options(options)?)),
+            FormatName::SharePlexJson => {
+                Box::new(SharePlexJson::new(shareplex_json_options(options)?))
+            }
+            FormatName::DebeziumJson => Box::new(DebeziumJson::new(debezium_json_options(options))),
+        })
     }
 
     /// Makes the format's decoder, for messages that were written with these options.
@@ -84,37 +137,53 @@ impl FormatName {
     /// Errors: what is wrong with the options, and what would be right.
     pub fn decoder(self, options: &FormatOptions) -> Result<Box<dyn Decoder>, String> {
         options.check_belong(self)?;
-        match self {
+        Ok(match self {
             FormatName::CanalJson => {
                 let options = canal_json_options(options)?;
-                Ok(Box::new(CanalJsonDecoder::new(
-                    options.old_data,
-                    options.timestamp_offset_seconds,
-                )))
+                let offset_seconds = options.timestamp_offset_seconds;
+                Box::new(CanalJsonDecoder::new(options.old_data, offset_seconds))
             }
-        }
+            FormatName::SharePlexJson => {
+                let options = shareplex_json_options(options)?;
+                Box::new(SharePlexJsonDecoder::new(options.op_words))
+            }
+            FormatName::DebeziumJson => Box::new(DebeziumJsonDecoder::default()),
+        })
     }
 }
 
 impl FormatOptions {
-    /// The options that are set, and the formats that have them.
-    fn owners(&self) -> [(&'static str, bool, &'static [FormatName]); 10] {
+    /// Every option: its name, whether it is set, the formats that have it.
+    fn owners(&self) -> Vec<(&'static str, bool, &'static [FormatName])> {
         use FormatName as F;
-        [
-            ("timestamp_tz", self.timestamp_tz.is_some(), &[F::CanalJson]),
-            (
-                "snapshot_type",
-                self.snapshot_type.is_some(),
-                &[F::CanalJson],
-            ),
-            ("ts", self.ts.is_some(), &[F::CanalJson]),
-            ("gtid", self.gtid.is_some(), &[F::CanalJson]),
-            ("ddl", self.ddl.is_some(), &[F::CanalJson]),
-            ("flavour", self.flavour.is_some(), &[F::CanalJson]),
-            ("old_data", self.old_data.is_some(), &[F::CanalJson]),
-            ("sql_type", self.sql_type.is_some(), &[F::CanalJson]),
-            ("grouping", self.grouping.is_some(), &[F::CanalJson]),
-            ("canal_exact", self.canal_exact.is_some(), &[F::CanalJson]),
+        const ALL: &[F] = &F::ALL;
+        const TIMESTAMP: &[F] = &[F::CanalJson, F::SharePlexJson];
+        const CANAL: &[F] = &[F::CanalJson];
+        const SHAREPLEX: &[F] = &[F::SharePlexJson];
+        const DEBEZIUM: &[F] = &[F::DebeziumJson];
+        vec![
+            ("timestamp_tz", self.timestamp_tz.is_some(), TIMESTAMP),
+            ("snapshot_type", self.snapshot_type.is_some(), CANAL),
+            ("ts", self.ts.is_some(), ALL),
+            ("gtid", self.gtid.is_some(), CANAL),
+            ("ddl", self.ddl.is_some(), ALL),
+            ("flavour", self.flavour.is_some(), CANAL),
+            ("old_data", self.old_data.is_some(), CANAL),
+            ("sql_type", self.sql_type.is_some(), CANAL),
+            ("grouping", self.grouping.is_some(), CANAL),
+            ("canal_exact", self.canal_exact.is_some(), CANAL),
+            ("variant", self.variant.is_some(), SHAREPLEX),
+            ("op_words", self.op_words.is_some(), SHAREPLEX),
+            ("update", self.update.is_some(), SHAREPLEX),
+            ("rowid", self.rowid.is_some(), SHAREPLEX),
+            ("nulls", self.nulls.is_some(), SHAREPLEX),
+            ("names", self.names.is_some(), SHAREPLEX),
+            ("time_suffix", self.time_suffix.is_some(), SHAREPLEX),
+            ("meta", self.meta.is_some(), SHAREPLEX),
+            ("schema", self.schema.is_some(), DEBEZIUM),
+            ("decimal", self.decimal.is_some(), DEBEZIUM),
+            ("bigint_unsigned", self.bigint_unsigned.is_some(), DEBEZIUM),
+            ("server_name", self.server_name.is_some(), DEBEZIUM),
         ]
     }
 
@@ -178,6 +247,45 @@ fn canal_json_options(options: &FormatOptions) -> Result<canal_json::Options, St
     })
 }
 
+fn shareplex_json_options(options: &FormatOptions) -> Result<shareplex_json::Options, String> {
+    let defaults = shareplex_json::Options::of(options.variant.unwrap_or_default());
+    let meta = options
+        .meta
+        .clone()
+        .unwrap_or_else(|| defaults.meta.clone());
+    if !meta.contains(&MetaField::Op) {
+        return Err("meta needs op: no reader knows what happened without it".into());
+    }
+    Ok(shareplex_json::Options {
+        op_words: match &options.op_words {
+            None => OpWords::short(),
+            Some(vocabulary) => vocabulary.words(),
+        },
+        update: options.update.unwrap_or(defaults.update),
+        rowid: options.rowid.unwrap_or(defaults.rowid),
+        nulls: options.nulls.unwrap_or(defaults.nulls),
+        names: options.names.unwrap_or(defaults.names),
+        time_suffix: options.time_suffix.unwrap_or(defaults.time_suffix),
+        meta,
+        clock: options.clock(),
+        timestamp_offset_seconds: options.timestamp_offset_seconds()?,
+        without_ddl: options.ddl == Some(false),
+        variant: defaults.variant,
+    })
+}
+
+fn debezium_json_options(options: &FormatOptions) -> debezium_json::Options {
+    let defaults = debezium_json::Options::default();
+    debezium_json::Options {
+        schema: options.schema.unwrap_or(defaults.schema),
+        decimal: options.decimal.unwrap_or(defaults.decimal),
+        bigint_unsigned: options.bigint_unsigned.unwrap_or(defaults.bigint_unsigned),
+        server_name: options.server_name.clone().unwrap_or(defaults.server_name),
+        clock: options.clock(),
+        ddl: options.ddl.unwrap_or(defaults.ddl),
+    }
+}
+
 fn offset_seconds(text: &str) -> Result<i32, String> {
     let bad = || format!("timestamp_tz `{text}` is no offset; write it as +08:00");
     if matches!(text, "UTC" | "Z") {
@@ -206,6 +314,29 @@ mod tests {
         assert_eq!(offset_seconds("UTC"), Ok(0));
         for bad in ["", "8", "+8", "+99:00", "Asia/Shanghai"] {
             assert!(offset_seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn options_of_another_format_are_refused_by_name() {
+        let options = FormatOptions {
+            schema: Some(SchemaMode::Inline),
+            ..FormatOptions::default()
+        };
+        for format in FormatName::ALL {
+            let encoder = format.encoder(&options).map(|encoder| encoder.name());
+            let decoder = format.decoder(&options).map(|decoder| decoder.name());
+            match format {
+                FormatName::DebeziumJson => assert_eq!(encoder, Ok("debezium-json")),
+                _ => assert_eq!(
+                    encoder,
+                    Err(format!(
+                        "format {} has no option schema; it belongs to debezium-json",
+                        format.as_str()
+                    ))
+                ),
+            }
+            assert_eq!(encoder, decoder);
         }
     }
 

@@ -21,6 +21,7 @@ mod transactions;
 pub(crate) mod values;
 
 pub use decode::CanalJsonDecoder;
+pub(crate) use decode::statement_kind;
 pub use options::{Clock, Flavour, Grouping, OldData, Options, SqlTypeCodes};
 
 use crate::{Encoder, FormatError, Messages, json};

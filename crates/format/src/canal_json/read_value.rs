@@ -120,7 +120,7 @@ pub(crate) fn is_decimal(text: &str) -> bool {
     is_digits(whole) && is_digits(fraction)
 }
 
-fn ordinal(members: &[String], text: &str) -> Option<u16> {
+pub(crate) fn ordinal(members: &[String], text: &str) -> Option<u16> {
     if let Ok(ordinal) = text.parse() {
         return Some(ordinal);
     }
@@ -131,10 +131,15 @@ fn ordinal(members: &[String], text: &str) -> Option<u16> {
     u16::try_from(index + 1).ok()
 }
 
-fn bitmask(members: &[String], text: &str) -> Option<u64> {
+pub(crate) fn bitmask(members: &[String], text: &str) -> Option<u64> {
     if let Ok(mask) = text.parse() {
         return Some(mask);
     }
+    labels_mask(members, text)
+}
+
+/// The bits of labels separated by commas.
+pub(crate) fn labels_mask(members: &[String], text: &str) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
     }

@@ -30,8 +30,8 @@ impl Print {
             Value::Bytes(bytes) | Value::Geometry(bytes) | Value::Vector(bytes) => {
                 json::put_hex_upper(out, bytes);
             }
-            Value::Enum(ordinal) => column.put_label(out, ordinal),
-            Value::Set(mask) => column.put_labels(out, mask),
+            Value::Enum(ordinal) => column.labels.put_label(out, ordinal),
+            Value::Set(mask) => column.labels.put_labels(out, mask),
             value if self.variant == Variant::Quest => self.put_quest(out, value),
             value => canal::put_value(out, value, self.offset_seconds),
         }

@@ -239,6 +239,7 @@ pub fn messages_of(encoder: &mut dyn Encoder, event: &Event<'_>) -> Vec<String> 
 }
 
 pub mod steps;
+pub mod types;
 
 /// A MySQL transaction id.
 pub fn gtid(text: &str) -> change::position::TransactionId {
