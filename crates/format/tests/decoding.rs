@@ -226,7 +226,7 @@ fn as_text(table: &TableSchema, quest: bool, index: usize, cell: Cell<'_>) -> St
         (Value::Year(year), _) if quest => year.to_string(),
         (value, _) => {
             format::key_text::put_value(&mut plain, value);
-            String::from_utf8(plain).unwrap()
+            String::from_utf8(plain).expect("a key text of a valid value is UTF-8")
         }
     };
     let is_bare = matches!(
@@ -236,7 +236,9 @@ fn as_text(table: &TableSchema, quest: bool, index: usize, cell: Cell<'_>) -> St
     let is_float = matches!(value, Value::Float(_) | Value::Double(_));
     match () {
         () if quest && is_bare => format!("{:?}", Cell::Value(Value::Decimal(&text))),
-        () if quest && is_float => format!("float {}", text.parse::<f64>().unwrap()),
+        () if quest && is_float => {
+            format!("float {}", text.parse::<f64>().expect("a float's text"))
+        }
         () if quest && matches!(value, Value::Date(_)) => {
             format!(
                 "{:?}",
@@ -360,7 +362,9 @@ fn as_debezium(table: &TableSchema, index: usize, cell: Cell<'_>) -> String {
         put(&mut out);
         format!(
             "{:?}",
-            Cell::Value(Value::Text(&String::from_utf8(out).unwrap()))
+            Cell::Value(Value::Text(
+                &String::from_utf8(out).expect("addresses are ASCII")
+            ))
         )
     };
     match value {
@@ -405,7 +409,7 @@ fn debezium_json_with_its_schema_gives_every_type_back() {
         compare(tables, (row.before, decoded.before()), &lossy);
         compare(tables, (row.after, decoded.after()), &lossy);
         assert_eq!(decoded.time_us, 1_700_000_000_123_000);
-        assert_eq!(decoded.table.columns[0].nullable, false);
+        assert!(!decoded.table.columns[0].nullable);
     }
 }
 

@@ -53,6 +53,9 @@ impl Decoder for CanalJsonDecoder {
     }
 }
 
+/// The row before and after, stored form.
+type Images = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 struct Reader<'d> {
     root: Json<'d>,
     old_data: OldData,
@@ -220,7 +223,7 @@ impl<'d> Reader<'d> {
         table: &DecodedTable,
         shown: &Json<'d>,
         old: Option<&Json<'d>>,
-    ) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Fault> {
+    ) -> Result<Images, Fault> {
         let row = table.cells(shown);
         match operation {
             Operation::Update => {}
@@ -280,9 +283,19 @@ impl<'d> Reader<'d> {
 
 /// The class of a statement, told from its first words.
 pub(crate) fn statement_kind(sql: &str) -> DdlKind {
+    let mut sql = sql.trim_start();
+    while let Some(comment) = sql
+        .strip_prefix("/*")
+        .filter(|rest| !rest.starts_with('!') && !rest.starts_with("M!"))
+    {
+        sql = comment
+            .split_once("*/")
+            .map_or("", |(_, rest)| rest.trim_start());
+    }
     let mut words = sql
         .split(|character: char| !character.is_ascii_alphanumeric() && character != '_')
-        .filter(|word| !word.is_empty())
+        // What a version comment holds is part of the statement, its number is not.
+        .filter(|word| !word.is_empty() && !word.bytes().all(|byte| byte.is_ascii_digit()))
         .map(str::to_ascii_uppercase);
     let verb = words.next().unwrap_or_default();
     let object = words

@@ -114,7 +114,7 @@ impl<'d> Reader<'d> {
                 self.key.map(|key| [Some(key), None]),
                 Some([data, self.key]),
             ),
-            Word::Delete if data.is_none() => (Some([self.key.or(self.need_data()?), None]), None),
+            Word::Delete if self.key.is_none() => (Some([self.need_data()?, None]), None),
             Word::Delete => (Some([data, self.key]), None),
             Word::UpdateBefore => (Some([self.need_data()?, self.key]), None),
             Word::UpdateAfter => (None, Some([self.need_data()?, self.key])),

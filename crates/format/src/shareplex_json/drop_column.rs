@@ -45,7 +45,7 @@ pub(super) fn dropped_columns(sql: &str) -> Vec<String> {
     if !tokens.next().is_some_and(|token| token.is("ALTER")) {
         return vec![];
     }
-    while !tokens.next_if(|token| token.is("TABLE")).is_some() {
+    while tokens.next_if(|token| token.is("TABLE")).is_none() {
         if tokens.next().is_none() {
             return vec![];
         }
