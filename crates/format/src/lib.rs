@@ -31,7 +31,10 @@ mod labels;
 pub mod settings;
 pub mod shareplex_json;
 mod temporal_reader;
+mod type_table;
 mod unscaled;
+
+pub use type_table::type_table;
 
 use change::Event;
 

@@ -29,7 +29,7 @@ mod types {
 
 /// How a column's code comes about: fixed, or promoted where an unsigned value needs more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SqlKind {
+pub(crate) enum SqlKind {
     Fixed(i32),
     /// Values up to `max` have `code`, larger ones `promoted`.
     Unsigned {
@@ -114,6 +114,20 @@ impl SqlKind {
                 types::BLOB
             }
         })
+    }
+}
+
+impl std::fmt::Display for SqlKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SqlKind::Fixed(code) => write!(f, "{code}"),
+            SqlKind::Unsigned {
+                code,
+                max,
+                promoted,
+            } => write!(f, "{code}, above {max} {promoted}"),
+            SqlKind::ByNull { code, null } => write!(f, "{code}, NULL {null}"),
+        }
     }
 }
 

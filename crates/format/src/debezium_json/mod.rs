@@ -18,12 +18,13 @@ pub(crate) mod values;
 
 pub use decode::DebeziumJsonDecoder;
 pub use options::{BigintUnsigned, DecimalMode, Options, SchemaMode};
+pub(crate) use source::Connector;
 
 use crate::canal_json::Clock;
 use crate::{Encoder, FormatError, Messages, json};
 use change::event::DdlChange;
 use change::{Cell, Event, Image, Operation, RowChange, TransactionHeader};
-use source::{Connector, Source};
+use source::Source;
 use std::collections::HashMap;
 use table::TableText;
 
