@@ -73,6 +73,12 @@ impl DecodedTable {
         self.schema.primary_key.push(index as u32);
     }
 
+    /// Gives a column its type, once a value tells it.
+    pub fn retype(&mut self, index: usize, declared: &str, kind: ColumnType) {
+        self.schema.columns[index].declared = declared.into();
+        self.schema.columns[index].kind = kind;
+    }
+
     /// Says that a column is never NULL.
     pub fn not_null(&mut self, index: usize) {
         self.schema.columns[index].nullable = false;

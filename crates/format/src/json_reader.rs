@@ -10,10 +10,10 @@ use std::collections::HashSet;
 
 /// Deeper messages are refused: the formats need five levels, a JSON document in a string none.
 pub(crate) const DEPTH_MAX: usize = 64;
-/// Larger messages are refused: twice the largest that Kafka setups allow in practice.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// Larger messages are refused: brokers are set up for a few megabytes, rarely for tens.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Messages with more values are refused, so that small values cannot take much memory.
-pub(crate) const VALUES_MAX: usize = 4 << 20;
+pub(crate) const VALUES_MAX: usize = 2 << 20;
 
 const OPEN: u32 = u32::MAX;
 

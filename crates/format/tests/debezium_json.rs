@@ -49,7 +49,7 @@ fn payloads_with_their_schema() {
         schema: SchemaMode::Inline,
         ..options()
     });
-    check(
+    check_lines(
         "debezium_schema.txt",
         &lines(&mut encoder, &placed(), |n| n),
     );

@@ -305,3 +305,38 @@ fn debezium_rows_without_source_and_with_older_types_are_read() {
     );
     assert_eq!(decoded.table.columns[1].declared, "datetime(3)");
 }
+
+#[test]
+fn wide_messages_take_time_and_room_in_proportion() {
+    let wide: Vec<String> = (0..200_000)
+        .map(|index| format!("\"c{index}\":null"))
+        .collect();
+    let wide = wide.join(",");
+    let decoded = debezium(&format!(
+        r#"{{"op":"u","before":{{{wide}}},"after":{{{wide}}}}}"#
+    ));
+    assert_eq!(decoded.unwrap()[0].table.columns.len(), 200_000);
+    let meta = r#""meta":{"op":"upd","table":"t"}"#;
+    let decoded = shareplex(&format!(r#"{{{meta},"data":{{{wide}}},"key":{{{wide}}}}}"#));
+    assert_eq!(decoded.unwrap()[0].table.columns.len(), 200_000);
+    let rows = vec!["{}"; 1000].join(",");
+    let types = wide.replace("null", "\"int\"");
+    let fault = canal(&format!(
+        r#"{{"type":"INSERT","data":[{rows}],"mysqlType":{{{types}}}}}"#
+    ));
+    assert_eq!(
+        fault.unwrap_err().what,
+        "the message has too many rows and columns"
+    );
+}
+
+#[test]
+fn a_null_on_one_side_takes_its_type_from_the_other() {
+    let decoded = &debezium(r#"{"op":"u","before":{"a":7},"after":{"a":null}}"#).unwrap()[0];
+    assert_eq!(decoded.table.columns[0].declared, "bigint");
+    let message = r#"{"meta":{"op":"upd"},"key":{"a":null},"data":{"a":7}}"#;
+    assert_eq!(
+        shareplex(message).unwrap()[0].table.columns[0].declared,
+        "decimal"
+    );
+}

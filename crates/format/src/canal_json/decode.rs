@@ -13,6 +13,10 @@ use change::{Cell, ColumnType, DdlKind, Operation};
 
 const FORMAT: &str = "canal-json";
 
+/// Rows times columns of one message. A row needs room for each column, also for one that it does not
+/// have: a small message must not take much memory.
+const CELLS_MAX: usize = 1 << 20;
+
 /// The decoder.
 #[derive(Debug, Default)]
 pub struct CanalJsonDecoder {
@@ -80,6 +84,9 @@ impl<'d> Reader<'d> {
         self.check_pairs(operation, data.as_deref(), old.as_deref(), &mut warnings)?;
         let table = self.table(data.as_deref(), old.as_deref())?;
         let rows = data.as_deref().or(old.as_deref()).unwrap_or_default();
+        if rows.len() > 1 && rows.len().saturating_mul(table.columns().len()) > CELLS_MAX {
+            return Err(self.root.fault("the message has too many rows and columns"));
+        }
         for (index, row) in rows.iter().enumerate() {
             let before = (old.as_ref())
                 .and_then(|old| old.get(index))

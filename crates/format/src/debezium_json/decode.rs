@@ -159,15 +159,18 @@ impl<'d> Reader<'d> {
                 plans.push(plan);
             }
         }
-        for row in rows.into_iter().flatten() {
-            for (name, value) in row.members() {
-                let first = [Some(value), rows[1].and_then(|row| row.get(&name))];
-                let known = first.into_iter().flatten().find(|value| !value.is_null());
-                let plan = Plan::of_value(known);
-                table.column(&name, &plan.declared(), plan.kind.clone());
-                if plans.len() < table.columns().len() {
+        for (name, value) in rows.into_iter().flatten().flat_map(|row| row.members()) {
+            let plan = Plan::of_value(&value);
+            match table.index(&name) {
+                None => {
+                    table.column(&name, &plan.declared(), plan.kind.clone());
                     plans.push(plan);
                 }
+                Some(index) if plans[index].is_open => {
+                    table.retype(index, &plan.declared(), plan.kind.clone());
+                    plans[index] = plan;
+                }
+                Some(_) => {}
             }
         }
         Ok((table, plans))

@@ -22,8 +22,10 @@ pub(super) struct Plan {
     /// The column's type.
     pub kind: ColumnType,
     unit: Unit,
-    /// Values were seen, no schema: each is read by what it looks like.
+    /// No schema: each value is read by what it looks like.
     by_value: bool,
+    /// No schema, and only nulls so far: the next value tells the type.
+    pub is_open: bool,
 }
 
 const TEXT: ColumnType = ColumnType::Text { length_bytes: 4 };
@@ -34,6 +36,7 @@ impl Plan {
             kind,
             unit: Unit::Micros,
             by_value: false,
+            is_open: false,
         }
     }
 
@@ -116,20 +119,24 @@ impl Plan {
         }
     }
 
-    /// By a value that is not null, if there is one.
-    pub fn of_value(value: Option<Json<'_>>) -> Self {
-        let mut plan = match value {
-            Some(value) if value.is_object() || value.is_array() => Self::new(ColumnType::Json),
-            Some(value) if value.boolean().is_some() => Self::of_type("boolean"),
-            Some(value) => match value.number() {
+    /// By a value, without a schema.
+    pub fn of_value(value: &Json<'_>) -> Self {
+        let plan = if value.is_object() || value.is_array() {
+            Self::new(ColumnType::Json)
+        } else if value.boolean().is_some() {
+            Self::of_type("boolean")
+        } else {
+            match value.number() {
                 Some(number) if number.parse::<i64>().is_ok() => Self::of_type("int64"),
                 Some(_) => Self::of_type("double"),
                 None => Self::new(TEXT),
-            },
-            None => Self::new(TEXT),
+            }
         };
-        plan.by_value = true;
-        plan
+        Self {
+            by_value: true,
+            is_open: value.is_null(),
+            ..plan
+        }
     }
 
     /// The type as MySQL would print it.

@@ -149,29 +149,24 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The columns: of an update as in `key`, which may hold the whole row.
+    /// The columns: of an update as in `key`, which may hold the whole row. A column's type is that of
+    /// its first value.
     fn table(&self, decoded: &Decoded) -> DecodedTable {
         let mut table = DecodedTable::new(&decoded.table.database, &decoded.table.name);
-        let types = |name: &str| {
-            let value = |row: Option<Json<'d>>| row.and_then(|row| row.get(name));
-            let value = value(self.key).or_else(|| value(self.data));
-            match value.and_then(|value| value.number()) {
-                None => ("longtext", ColumnType::Text { length_bytes: 4 }),
-                Some(number) if !is_decimal(number) => ("double", ColumnType::Double),
-                Some(_) => (
-                    "decimal",
-                    ColumnType::Decimal {
-                        precision: 0,
-                        scale: 0,
-                        unsigned: false,
-                    },
-                ),
-            }
-        };
-        for row in [self.key, self.data].into_iter().flatten() {
-            for (name, _) in row.members() {
-                let (declared, kind) = types(&name);
-                table.column(&name, declared, kind);
+        let mut is_open = Vec::new();
+        let rows = [self.key, self.data].into_iter().flatten();
+        for (name, value) in rows.flat_map(|row| row.members()) {
+            let (declared, kind) = type_of(&value);
+            match table.index(&name) {
+                None => {
+                    table.column(&name, declared, kind);
+                    is_open.push(value.is_null());
+                }
+                Some(index) if is_open[index] => {
+                    table.retype(index, declared, kind);
+                    is_open[index] = value.is_null();
+                }
+                Some(_) => {}
             }
         }
         table
@@ -217,6 +212,19 @@ impl<'d> Reader<'d> {
             position: None,
             warnings,
         })
+    }
+}
+
+fn type_of(value: &Json<'_>) -> (&'static str, ColumnType) {
+    let decimal = ColumnType::Decimal {
+        precision: 0,
+        scale: 0,
+        unsigned: false,
+    };
+    match value.number() {
+        None => ("longtext", ColumnType::Text { length_bytes: 4 }),
+        Some(number) if !is_decimal(number) => ("double", ColumnType::Double),
+        Some(_) => ("decimal", decimal),
     }
 }
 
