@@ -1,12 +1,13 @@
-//! Changes to bytes: the message formats that consumers decode.
+//! Changes to bytes and back: the message formats that consumers decode.
 //!
-//! Owns: one folder per format. Refuses: I/O; a format turns an [`change::Event`] into the bytes of
-//! messages and knows no sink.
+//! Owns: one folder per format, its encoder and its decoder, and the page of all types. Refuses: I/O; a
+//! format turns an [`change::Event`] into the bytes of messages and knows no sink.
 //!
-//! Read next: [`Encoder`], then [`canal_json`].
+//! Read next: [`Encoder`], [`decode::Decoder`], then [`canal_json`].
 //!
-//! Recipe, to add a format: a folder with `mod.rs` (the encoder), `values.rs` (one value's text), its
-//! golden vectors under `tests/`, and an arm in `pipeline`'s `format` config.
+//! Recipe, to add a format: a folder with `mod.rs` (the encoder), `options.rs`, `values.rs` (one value's
+//! text) and `decode.rs`; a name, its options and their owners in [`settings`]; a table in
+//! `type_table/formats.rs`; golden vectors, round trips and the check for allocations under `tests/`.
 #![warn(missing_docs)]
 
 /// Formats into a buffer of bytes, which does not fail.

@@ -318,6 +318,49 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_the_config_are_read() {
+        let read =
+            |text| serde_json::from_str::<FormatOptions>(text).expect("the options are right");
+        let canal = read(
+            r#"{"flavour":"dts","old_data":"before_2022","sql_type":"data_type_number","ts":"commit"}"#,
+        );
+        let options = canal_json_options(&canal).expect("the options fit each other");
+        assert_eq!(options.old_data, OldData::Before2022);
+        assert!(options.gtid && options.snapshot_as_init);
+        let shareplex = read(
+            r#"{"variant":"quest","op_words":{"insert":"I"},"update":"before_after","rowid":"primary_key","nulls":"explicit","names":"source","time_suffix":"z","meta":["op","idx"]}"#,
+        );
+        let options = shareplex_json_options(&shareplex).expect("the options fit each other");
+        assert_eq!(
+            (
+                options.op_words.insert.as_str(),
+                options.op_words.update.as_str()
+            ),
+            ("I", "upd")
+        );
+        assert_eq!(options.meta, [MetaField::Op, MetaField::Idx]);
+        let long = shareplex_json_options(&read(r#"{"op_words":"long"}"#));
+        assert_eq!(
+            long.expect("the options fit each other").op_words,
+            OpWords::long()
+        );
+        let debezium =
+            read(r#"{"schema":"inline","decimal":"string","bigint_unsigned":"precise"}"#);
+        assert_eq!(
+            debezium_json_options(&debezium).decimal,
+            DecimalMode::String
+        );
+        assert!(serde_json::from_str::<FormatOptions>(r#"{"flavor":"dts"}"#).is_err());
+        for format in FormatName::ALL {
+            let name = serde_json::Value::String(format.as_str().into());
+            assert_eq!(
+                serde_json::from_value::<FormatName>(name).ok(),
+                Some(format)
+            );
+        }
+    }
+
+    #[test]
     fn options_of_another_format_are_refused_by_name() {
         let options = FormatOptions {
             schema: Some(SchemaMode::Inline),

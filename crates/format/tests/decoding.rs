@@ -514,7 +514,9 @@ fn samples(random: &mut Random) -> Vec<String> {
         schema: SchemaMode::Inline,
         ..debezium_json::Options::default()
     };
-    let mut encoders: [Box<dyn Encoder>; 4] = [
+    let quest = shareplex_json::Options::of(Variant::Quest);
+    let mut encoders: [Box<dyn Encoder>; 5] = [
+        Box::new(SharePlexJson::new(quest)),
         Box::new(CanalJson::new(Options::default())),
         Box::new(SharePlexJson::new(shareplex_json::Options::default())),
         Box::new(DebeziumJson::new(debezium_json::Options::default())),
@@ -542,6 +544,18 @@ fn decode_broken(decoder: &mut dyn Decoder, message: &[u8], seed: &str) {
             assert!(fault.offset <= message.len(), "{seed}: {fault}");
             assert!(out.is_empty(), "{seed}");
             assert!(fault.path.len() < 2000, "{seed}");
+        }
+    }
+}
+
+#[test]
+fn every_message_is_json_to_another_reader() {
+    let mut random = Random::new(SEED + 7);
+    for _ in 0..100 {
+        for message in samples(&mut random) {
+            if let Err(error) = serde_json::from_str::<serde_json::Value>(&message) {
+                panic!("{error}: {message}");
+            }
         }
     }
 }
