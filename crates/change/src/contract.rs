@@ -337,9 +337,10 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Whether a message waits for its transaction's next event: no cursor may pass it yet.
-    fn holds_back(&self) -> bool {
-        false
+    /// Sequence of the first event that waits to become a message with later ones: no cursor may pass
+    /// it. What waits comes with the transaction's commit at the latest.
+    fn held_from(&self) -> Option<u64> {
+        None
     }
 
     /// Events that the format could not carry and left out, since the start.

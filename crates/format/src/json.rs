@@ -91,6 +91,16 @@ pub fn put_latin1_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// Appends bytes as upper-case hexadecimal digits.
+pub fn put_hex_upper(out: &mut Vec<u8>, bytes: &[u8]) {
+    const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+    out.reserve(bytes.len() * 2);
+    for byte in bytes {
+        out.push(UPPER[usize::from(byte >> 4)]);
+        out.push(UPPER[usize::from(byte & 15)]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

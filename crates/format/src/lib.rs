@@ -1,22 +1,43 @@
-//! Changes to bytes: the message formats that consumers decode.
+//! Changes to bytes and back: the message formats that consumers decode.
 //!
-//! Owns: one folder per format. Refuses: I/O; a format turns an [`change::Event`] into the bytes of
-//! messages and knows no sink.
+//! Owns: one folder per format, its encoder and its decoder, and the page of all types. Refuses: I/O; a
+//! format turns an [`change::Event`] into the bytes of messages and knows no sink.
 //!
-//! Read next: [`Encoder`], then [`canal_json`].
+//! Read next: [`Encoder`], [`decode::Decoder`], then [`canal_json`].
 //!
-//! Recipe, to add a format: a folder with `mod.rs` (the encoder), `values.rs` (one value's text), its
-//! golden vectors under `tests/`, and an arm in `pipeline`'s `format` config.
+//! Recipe, to add a format: a folder with `mod.rs` (the encoder), `options.rs`, `values.rs` (one value's
+//! text) and `decode.rs`; a name, its options and their owners in [`settings`]; a table in
+//! `type_table/formats.rs`; golden vectors, round trips and the check for allocations under `tests/`.
 #![warn(missing_docs)]
 
+/// Formats into a buffer of bytes, which does not fail.
+macro_rules! put {
+    ($out:expr, $($arguments:tt)*) => {
+        std::io::Write::write_fmt($out, format_args!($($arguments)*))
+            .expect("writing to a Vec does not fail")
+    };
+}
+
+mod base64;
 pub mod canal_json;
+pub mod debezium_json;
+mod declared;
 pub mod decode;
+mod decoded_table;
 pub mod dts_avro;
 pub mod framing;
 pub mod java_number;
 pub mod json;
+mod json_reader;
 pub mod key_text;
+mod labels;
 pub mod settings;
+pub mod shareplex_json;
+mod temporal_reader;
+mod type_table;
+mod unscaled;
+
+pub use type_table::type_table;
 
 use change::Event;
 pub use change::event::{Ahead, Heartbeat};
@@ -25,7 +46,14 @@ pub use change::event::{Ahead, Heartbeat};
 #[derive(Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<End>,
+}
+
+/// Where a message ends, and whether it is of the event that was just encoded.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    at: usize,
+    earlier: bool,
 }
 
 impl Messages {
@@ -44,15 +72,33 @@ impl Messages {
     /// The bytes since the last end are one message.
     #[inline]
     pub fn end(&mut self) {
-        self.ends.push(self.bytes.len());
+        self.ends.push(End {
+            at: self.bytes.len(),
+            earlier: false,
+        });
+    }
+
+    /// The bytes since the last end are one message, made of events before the one just encoded: it
+    /// goes where the last row before it that gave no message would have gone.
+    #[inline]
+    pub fn end_earlier(&mut self) {
+        self.ends.push(End {
+            at: self.bytes.len(),
+            earlier: true,
+        });
     }
 
     /// The messages in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        self.iter_with_origin().map(|(message, _)| message)
+    }
+
+    /// The messages in order, and whether each is of earlier events; see [`Messages::end_earlier`].
+    pub fn iter_with_origin(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
         starts
             .zip(&self.ends)
-            .map(|(start, end)| &self.bytes[start..*end])
+            .map(|(start, end)| (&self.bytes[start..end.at], end.earlier))
     }
 
     /// Whether there is none.
@@ -103,8 +149,8 @@ pub trait Encoder: Send {
         false
     }
 
-    /// Whether the last message waits for the next event or the commit: no cursor may pass it.
-    fn holds_back(&self) -> bool {
+    /// Whether one message may hold rows with different keys.
+    fn groups_rows(&self) -> bool {
         false
     }
 
@@ -121,8 +167,22 @@ pub trait Encoder: Send {
     /// Appends a heartbeat, where the format has one.
     fn heartbeat(&mut self, _beat: &Heartbeat<'_>, _out: &mut Messages) {}
 
+    /// The journal sequence of the first event that was encoded but is not yet in a message, for a
+    /// format whose messages hold several events. A cursor must not move past it, and what waits
+    /// comes with the next event at the latest, also [`Event::Commit`]. None for most formats.
+    fn held_from(&self) -> Option<u64> {
+        None
+    }
+
     /// Events that the format could not carry and left out, since the start, for `status`.
     fn not_carried(&self) -> u64 {
         0
     }
+}
+
+/// Now, microseconds since the epoch.
+fn wall_clock_us() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_micros() as u64)
 }

@@ -1,120 +1,11 @@
 //! Golden vectors of the open-source flavour: each is a change and the exact bytes of its message.
 
-use change::batch::RowBody;
+mod support;
+
 use change::event::DdlChange;
-use change::temporal::{DatePacked, DateTimePacked};
-use change::{
-    Batch, Cell, Column, ColumnType, Ddl, DdlKind, Entry, Event, Operation, RowChange,
-    SchemaVersion, TableId, TableSchema, TransactionHeader, Value,
-};
+use change::{Cell, ColumnType, DdlKind, Event, Operation, TableSchema, Value};
 use format::canal_json::{CanalJson, Clock, Options};
-use format::{Encoder, Messages};
-
-fn column(name: &str, declared: &str, kind: ColumnType) -> Column {
-    Column {
-        name: name.into(),
-        declared: declared.into(),
-        kind,
-        charset: None,
-        collation: None,
-        nullable: true,
-        default: None,
-        comment: String::new(),
-        generated: false,
-        invisible: false,
-        masked: false,
-    }
-}
-
-fn table(name: &str, columns: Vec<Column>, primary_key: Vec<u32>) -> TableSchema {
-    TableSchema {
-        table: TableId(1),
-        version: SchemaVersion(1),
-        database: "shop".into(),
-        name: name.into(),
-        columns,
-        primary_key,
-        unique_keys: vec![],
-        charset: None,
-        comment: String::new(),
-    }
-}
-
-fn item() -> TableSchema {
-    use ColumnType as T;
-    table(
-        "item",
-        vec![
-            column(
-                "id",
-                "int",
-                T::Int {
-                    bytes: 4,
-                    unsigned: false,
-                },
-            ),
-            column("name", "varchar(20)", T::Varchar { length: 20 }),
-            column(
-                "qty",
-                "int unsigned",
-                T::Int {
-                    bytes: 4,
-                    unsigned: true,
-                },
-            ),
-            column(
-                "price",
-                "decimal(10,2)",
-                T::Decimal {
-                    precision: 10,
-                    scale: 2,
-                    unsigned: false,
-                },
-            ),
-            column("raw", "varbinary(4)", T::Varbinary { length: 4 }),
-            column("at", "datetime(3)", T::DateTime { digits: 3 }),
-        ],
-        vec![0],
-    )
-}
-
-const AT: DateTimePacked = DateTimePacked::new(
-    DatePacked::new(2023, 11, 14),
-    (22 * 3600 + 13 * 60 + 20) * 1_000_000,
-);
-
-fn at(millis: u64) -> Cell<'static> {
-    let at = DateTimePacked::new(AT.date(), AT.micros_of_day() + millis * 1000);
-    Cell::Value(Value::DateTime { at, digits: 3 })
-}
-
-fn int(v: i64) -> Cell<'static> {
-    Cell::Value(Value::Int(v))
-}
-
-fn row_of<'a>(id: i64, name: Cell<'a>, qty: u64, price: &'a str, raw: Cell<'a>) -> Vec<Cell<'a>> {
-    let qty = Cell::Value(Value::UInt(qty));
-    vec![
-        int(id),
-        name,
-        qty,
-        Cell::Value(Value::Decimal(price)),
-        raw,
-        at(500),
-    ]
-}
-
-fn text(v: &str) -> Cell<'_> {
-    Cell::Value(Value::Text(v))
-}
-
-fn header() -> TransactionHeader {
-    TransactionHeader {
-        time_s: 1_700_000_000,
-        commit_time_us: 1_700_000_000_123_000,
-        ..TransactionHeader::default()
-    }
-}
+use support::{Change, Stored, column, ddl, header, int, item, messages_of, row_of, table, text};
 
 fn encode(
     table: &TableSchema,
@@ -122,40 +13,14 @@ fn encode(
     before: Option<&[Cell<'_>]>,
     after: Option<&[Cell<'_>]>,
 ) -> String {
-    let mut batch = Batch::default();
-    let meta = change::RowMeta {
-        group: 0,
-        end_offset: 0,
-        time_s: 1_700_000_000,
-    };
-    let mut row = batch.row(table.table, table.version, meta);
-    if let Some(cells) = before {
-        let mut image = row.before(cells.len());
-        cells.iter().for_each(|cell| image.cell(*cell));
-    }
-    if let Some(cells) = after {
-        let mut image = row.after(cells.len());
-        cells.iter().for_each(|cell| image.cell(*cell));
-    }
-    row.finish(operation, 0, 0);
-    let Entry::Record(record) = batch.entries()[0] else {
-        unreachable!("a row was written")
-    };
-    let body = RowBody::read(batch.bytes(record.body)).expect("the row was just written");
-    let header = header();
-    let event = Event::Row(RowChange {
-        sequence: 7,
-        table,
+    let change = Change {
         operation,
-        before: body.before,
-        after: body.after,
-        key_token: 0,
-        old_key_token: None,
-        meta: body.meta,
-        header: &header,
-        statement: None,
-    });
-    one(&event)
+        before: before.map(<[_]>::to_vec),
+        after: after.map(<[_]>::to_vec),
+    };
+    let header = header();
+    let stored = Stored::new(table, &change, (7, 0));
+    one(&stored.event(table, &header))
 }
 
 fn one(event: &Event<'_>) -> String {
@@ -163,13 +28,9 @@ fn one(event: &Event<'_>) -> String {
         clock: Clock::Commit,
         ..Options::default()
     };
-    let mut messages = Messages::default();
-    CanalJson::new(options)
-        .encode(event, &mut messages)
-        .expect("canal-json carries everything");
-    let all: Vec<&[u8]> = messages.iter().collect();
+    let all = messages_of(&mut CanalJson::new(options), event);
     assert_eq!(all.len(), 1);
-    String::from_utf8(all[0].to_vec()).expect("JSON is UTF-8")
+    all[0].clone()
 }
 
 const HEAD: &str = r#""database":"shop","es":1700000000000,"gtid":"","id":7,"isDdl":false,"mysqlType":{"id":"int","name":"varchar(20)","qty":"int unsigned","price":"decimal(10,2)","raw":"varbinary(4)","at":"datetime(3)"}"#;
@@ -285,18 +146,9 @@ fn ddl_messages_have_their_kind_and_nulls() {
         (DdlKind::Other, "QUERY"),
     ];
     for (kind, word) in kinds {
-        let ddl = Ddl {
-            kind,
-            database: "shop",
-            table: "log",
-            renamed_from: "",
-            sql: "TRUNCATE TABLE log",
-            charset: "",
-            sql_mode: 0,
-        };
         let message = one(&Event::Ddl(DdlChange {
             sequence: 7,
-            ddl,
+            ddl: ddl(kind, "log", "TRUNCATE TABLE log"),
             header: &header,
         }));
         assert_eq!(

@@ -495,7 +495,7 @@ impl Delivery {
             true => BATCH_AGE_MAX.max(self.config.batch_delay),
         };
         if since.elapsed() >= age_max || self.is_full() {
-            self.flush_unless_held_back()
+            self.flush()
         } else {
             Ok(())
         }
@@ -503,15 +503,6 @@ impl Delivery {
 
     fn is_full(&self) -> bool {
         self.sink.pending_bytes() >= self.config.batch_bytes || self.sink.is_full()
-    }
-
-    /// A cursor may not pass a message that the format has not let go of yet. It does at the
-    /// transaction's end at the latest, which is there: only whole transactions are visible.
-    fn flush_unless_held_back(&mut self) -> Result<(), Stop> {
-        match self.sink.holds_back() {
-            true => Ok(()),
-            false => self.flush(),
-        }
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
@@ -523,6 +514,9 @@ impl Delivery {
         if self.marks.wanted && self.marks.is_open && !self.marks.is_begun {
             // After a restart here its begin would be missing.
             cursor.sequence = self.marks.begin.max(self.cursor.sequence);
+        }
+        if let Some(held) = self.sink.held_from() {
+            cursor.sequence = cursor.sequence.min(held).max(self.cursor.sequence);
         }
         cursor.parked = self.parking.to_cursor();
         if self.unflushed.position_dirty {
@@ -790,11 +784,7 @@ impl EventSink for Delivery {
             }
         }
         self.unflushed.next = next;
-        if self.is_full() {
-            self.flush_unless_held_back()
-        } else {
-            Ok(())
-        }
+        if self.is_full() { self.flush() } else { Ok(()) }
     }
 
     fn opaque(&mut self, record: &OpaqueRecord<'_>, next: u64) -> Result<(), Stop> {

@@ -1,5 +1,6 @@
 //! One value's text, and its `java.sql.Types` code.
 
+use super::options::{Flavour, Options, SqlTypeCodes};
 use crate::key_text::put_uuid;
 use crate::{java_number, json};
 use change::temporal;
@@ -21,13 +22,14 @@ mod types {
     pub const DATE: i32 = 91;
     pub const TIME: i32 = 92;
     pub const TIMESTAMP: i32 = 93;
+    pub const OTHER: i32 = 1111;
     pub const BLOB: i32 = 2004;
     pub const CLOB: i32 = 2005;
 }
 
 /// How a column's code comes about: fixed, or promoted where an unsigned value needs more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SqlKind {
+pub(crate) enum SqlKind {
     Fixed(i32),
     /// Values up to `max` have `code`, larger ones `promoted`.
     Unsigned {
@@ -35,10 +37,34 @@ pub(super) enum SqlKind {
         max: u64,
         promoted: i32,
     },
+    /// Canal's own habit for SET and JSON: NULL has another code.
+    ByNull {
+        code: i32,
+        null: i32,
+    },
 }
 
 impl SqlKind {
-    pub fn of(kind: &ColumnType) -> Self {
+    /// How `options` want the codes of a column.
+    pub fn of(kind: &ColumnType, options: &Options) -> Self {
+        if options.sql_type == SqlTypeCodes::DataTypeNumber {
+            return SqlKind::Fixed(data_type_number(kind));
+        }
+        match (Self::jdbc(kind), options.flavour, kind) {
+            (SqlKind::Unsigned { promoted, .. }, Flavour::Dts, _) => SqlKind::Fixed(promoted),
+            (SqlKind::Fixed(code), _, ColumnType::Set { .. }) if options.exact => SqlKind::ByNull {
+                code,
+                null: types::BLOB,
+            },
+            (SqlKind::Fixed(code), _, ColumnType::Json) if options.exact => SqlKind::ByNull {
+                code,
+                null: types::OTHER,
+            },
+            (codes, _, _) => codes,
+        }
+    }
+
+    fn jdbc(kind: &ColumnType) -> Self {
         use ColumnType as T;
         let unsigned = |code, max, promoted| SqlKind::Unsigned {
             code,
@@ -91,6 +117,20 @@ impl SqlKind {
     }
 }
 
+impl std::fmt::Display for SqlKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SqlKind::Fixed(code) => write!(f, "{code}"),
+            SqlKind::Unsigned {
+                code,
+                max,
+                promoted,
+            } => write!(f, "{code}, above {max} {promoted}"),
+            SqlKind::ByNull { code, null } => write!(f, "{code}, NULL {null}"),
+        }
+    }
+}
+
 /// The code of one cell.
 #[inline]
 pub(super) fn sql_type(kind: SqlKind, cell: Cell<'_>) -> i32 {
@@ -101,13 +141,64 @@ pub(super) fn sql_type(kind: SqlKind, cell: Cell<'_>) -> i32 {
         {
             promoted
         }
-        (SqlKind::Unsigned { code, .. }, _) => code,
+        (SqlKind::ByNull { null, .. }, Cell::Null) => null,
+        (SqlKind::Unsigned { code, .. } | SqlKind::ByNull { code, .. }, _) => code,
     }
+}
+
+/// The type numbers that DTS uses in its records: MySQL's own, with texts as 15 and BINARY as 252.
+fn data_type_number(kind: &ColumnType) -> i32 {
+    use ColumnType as T;
+    match kind {
+        T::Int { bytes: 1, .. } => 1,
+        T::Int { bytes: 2, .. } => 2,
+        T::Int { bytes: 3, .. } => 9,
+        T::Int { bytes: 8, .. } => 8,
+        T::Int { .. } => 3,
+        T::Decimal { .. } => 246,
+        T::Float => 4,
+        T::Double => 5,
+        T::Bit { .. } => 16,
+        T::Year => 13,
+        T::Date => 10,
+        T::Time { .. } => 11,
+        T::DateTime { .. } => 12,
+        T::Timestamp { .. } => 7,
+        T::Char { .. } | T::Uuid => 254,
+        T::Varchar { .. } | T::Inet4 | T::Inet6 => 253,
+        T::Text { .. } => 15,
+        T::Blob { length_bytes: 1 } => 249,
+        T::Blob { length_bytes: 3 } => 250,
+        T::Blob { length_bytes: 4 } => 251,
+        T::Binary { .. } | T::Varbinary { .. } | T::Blob { .. } | T::Vector => 252,
+        T::Enum { .. } => 247,
+        T::Set { .. } => 248,
+        T::Json => 245,
+        T::Geometry => 255,
+    }
+}
+
+/// Appends a decimal as Canal prints it: without its last group of digits (those past a multiple of
+/// nine) when they are all zero, and `.0` when no fraction is left.
+pub(super) fn put_decimal_as_canal(out: &mut Vec<u8>, text: &str) {
+    let Some((whole, fraction)) = text.split_once('.') else {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    };
+    let (groups, last) = fraction.split_at(fraction.len() / 9 * 9);
+    let kept = if last.bytes().all(|digit| digit == b'0') {
+        groups
+    } else {
+        fraction
+    };
+    out.extend_from_slice(whole.as_bytes());
+    out.push(b'.');
+    out.extend_from_slice(if kept.is_empty() { "0" } else { kept }.as_bytes());
 }
 
 /// Appends one value's text, escaped, without quotes.
 #[inline]
-pub(super) fn put_value(out: &mut Vec<u8>, value: Value<'_>, offset_seconds: i32) {
+pub(crate) fn put_value(out: &mut Vec<u8>, value: Value<'_>, offset_seconds: i32) {
     match value {
         Value::Int(v) => out.extend_from_slice(itoa::Buffer::new().format(v).as_bytes()),
         Value::UInt(v) | Value::Bit(v) | Value::Set(v) => {
@@ -143,5 +234,28 @@ fn put_rare(out: &mut Vec<u8>, value: Value<'_>) {
             write!(out, "{}", std::net::Ipv6Addr::from(v)).expect("writing to a Vec does not fail")
         }
         _ => unreachable!("put_value wrote the common values"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canal_drops_the_last_group_of_a_decimal_when_it_is_zero() {
+        let texts = [
+            ("500.00", "500.0"),
+            ("500.10", "500.10"),
+            ("1.000000000000", "1.000000000"),
+            ("0.0000000000000000", "0.000000000"),
+            ("0.000000000", "0.000000000"),
+            ("-0.50", "-0.50"),
+            ("7", "7"),
+        ];
+        for (text, expected) in texts {
+            let mut out = Vec::new();
+            put_decimal_as_canal(&mut out, text);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 }

@@ -71,6 +71,23 @@ pub enum Form {
     Geometry,
 }
 
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Form::Integer(precision) => write!(f, "Integer, precision {precision}"),
+            Form::Decimal => f.write_str("Decimal"),
+            Form::Float => f.write_str("Float"),
+            Form::Timestamp => f.write_str("Timestamp"),
+            Form::Zoned => f.write_str("TimestampWithTimeZone"),
+            Form::DateTime => f.write_str("DateTime"),
+            Form::Character => f.write_str("Character"),
+            Form::Binary(word) => write!(f, "BinaryObject {word}"),
+            Form::Object(word) => write!(f, "TextObject {word}"),
+            Form::Geometry => f.write_str("BinaryGeometry"),
+        }
+    }
+}
+
 /// A column's number and form.
 pub type Wire = (i32, Form);
 

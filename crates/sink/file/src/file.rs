@@ -259,8 +259,8 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    fn holds_back(&self) -> bool {
-        self.encoder.holds_back()
+    fn held_from(&self) -> Option<u64> {
+        self.encoder.held_from()
     }
 
     fn not_carried(&self) -> u64 {

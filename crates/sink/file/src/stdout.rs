@@ -102,8 +102,8 @@ impl Sink for StdoutSink {
         Ok(())
     }
 
-    fn holds_back(&self) -> bool {
-        self.encoder.holds_back()
+    fn held_from(&self) -> Option<u64> {
+        self.encoder.held_from()
     }
 
     fn not_carried(&self) -> u64 {

@@ -84,10 +84,19 @@ impl KafkaSink {
                 "leave `key` at primary_key: a compacted topic forgets by key",
             ));
         }
-        if encoder.wants_marks() && config.partition_by != PartitionBy::First {
+        let topics = Topics::new(&config)?;
+        if encoder.wants_marks()
+            && (config.partition_by != PartitionBy::First || topics.only().is_none())
+        {
             return Err(invalid(
-                "begin and commit messages need the order of all",
-                "set partition_by: first",
+                "messages of whole transactions or row groups need the order of all",
+                "set partition_by: first, and one topic without placeholders",
+            ));
+        }
+        if encoder.groups_rows() && config.key != KeyConfig::None {
+            return Err(invalid(
+                "a message of several rows has no key",
+                "set key: none, or grouping: row",
             ));
         }
         let cursor_topic = match &config.cursor_topic {
@@ -100,7 +109,7 @@ impl KafkaSink {
             .clone()
             .unwrap_or_else(|| format!("headwater-{}-{}", identity.pipeline, identity.sink));
         Ok(Self {
-            topics: Topics::new(&config)?,
+            topics,
             context: client::context(&config),
             config,
             transactional_id,
@@ -710,8 +719,8 @@ impl Sink for KafkaSink {
         self.send_plain(0..count)
     }
 
-    fn holds_back(&self) -> bool {
-        self.encoder.holds_back()
+    fn held_from(&self) -> Option<u64> {
+        self.encoder.held_from()
     }
 
     fn not_carried(&self) -> u64 {
