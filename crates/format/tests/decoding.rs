@@ -187,7 +187,14 @@ fn canal_json_messages_of_many_rows_give_them_all() {
         let stored = Stored::new(&table, &Change::update(before, after), (id as u64, 4));
         (encoder.encode(&stored.event(&table, &header), &mut messages)).unwrap();
     }
-    (encoder.encode(&Event::Begin(&header), &mut messages)).unwrap();
+    (encoder.encode(
+        &Event::Begin {
+            sequence: 1,
+            header: &header,
+        },
+        &mut messages,
+    ))
+    .unwrap();
     let message = String::from_utf8(messages.iter().next().unwrap().to_vec()).unwrap();
     let decoded = decode(&mut CanalJsonDecoder::default(), &message);
     assert_eq!(decoded.len(), 3);
