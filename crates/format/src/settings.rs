@@ -351,6 +351,8 @@ mod tests {
             DecimalMode::String
         );
         assert!(serde_json::from_str::<FormatOptions>(r#"{"flavor":"dts"}"#).is_err());
+        let names = FormatName::ALL.map(FormatName::as_str).join(", ");
+        assert_eq!(names, "canal-json, shareplex-json, debezium-json");
         for format in FormatName::ALL {
             let name = serde_json::Value::String(format.as_str().into());
             assert_eq!(
