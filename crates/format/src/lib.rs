@@ -174,6 +174,16 @@ pub trait Encoder: Send {
         None
     }
 
+    /// Whether [`Encoder::held_from`] may ever be something: only for a sink that keeps its cursor back,
+    /// gives the encoder every event, routes by [`Messages::iter_with_origin`] and calls
+    /// [`Encoder::reset`].
+    fn may_hold(&self) -> bool {
+        false
+    }
+
+    /// Forgets what waits: the events come again, from the sink's cursor.
+    fn reset(&mut self) {}
+
     /// Events that the format could not carry and left out, since the start, for `status`.
     fn not_carried(&self) -> u64 {
         0

@@ -136,10 +136,25 @@ impl FormatName {
         }
     }
 
-    /// Makes the format's encoder.
+    /// Makes the format's encoder, for a sink that moves its cursor with every event.
     ///
     /// Errors: what is wrong with the options, and what would be right.
     pub fn encoder(self, options: &FormatOptions) -> Result<Box<dyn Encoder>, String> {
+        let encoder = self.encoder_that_may_hold(options)?;
+        if encoder.may_hold() {
+            // Rows that wait for their message would be lost with a crash.
+            return Err("this sink writes every row at once; set grouping: row".into());
+        }
+        Ok(encoder)
+    }
+
+    /// Makes the format's encoder, for a sink that honours [`Encoder::may_hold`].
+    ///
+    /// Errors: what is wrong with the options, and what would be right.
+    pub fn encoder_that_may_hold(
+        self,
+        options: &FormatOptions,
+    ) -> Result<Box<dyn Encoder>, String> {
         options.check_belong(self)?;
         Ok(match self {
             FormatName::CanalJson => Box::new(CanalJson::new(canal_json_options(options)?)),
@@ -395,6 +410,8 @@ mod tests {
             DecimalMode::String
         );
         assert!(serde_json::from_str::<FormatOptions>(r#"{"flavor":"dts"}"#).is_err());
+        let names = FormatName::ALL.map(FormatName::as_str).join(", ");
+        assert_eq!(names, "canal-json, shareplex-json, debezium-json");
         for format in FormatName::ALL {
             let name = serde_json::Value::String(format.as_str().into());
             assert_eq!(
@@ -425,6 +442,21 @@ mod tests {
             }
             assert_eq!(encoder, decoder);
         }
+    }
+
+    #[test]
+    fn rows_wait_only_for_sinks_that_know_of_it() {
+        let exact = |grouping| FormatOptions {
+            canal_exact: Some(true),
+            grouping,
+            ..FormatOptions::default()
+        };
+        let refused = FormatName::CanalJson.encoder(&exact(None)).map(|_| ());
+        assert!(refused.is_err_and(|error| error.contains("grouping: row")));
+        let alone = exact(Some(Grouping::Row));
+        assert!(FormatName::CanalJson.encoder(&alone).is_ok());
+        let together = FormatName::CanalJson.encoder_that_may_hold(&exact(None));
+        assert!(together.is_ok_and(|encoder| encoder.may_hold()));
     }
 
     #[test]

@@ -128,6 +128,26 @@ fn rows_that_wait_are_told_and_come_with_the_next_event() {
 }
 
 #[test]
+fn rows_that_come_again_are_not_sent_twice() {
+    let mut encoder = CanalJson::new(Options {
+        grouping: Grouping::Event,
+        ..open_source()
+    });
+    let (item, header) = (item(), header());
+    let row = row_of(1, text("pen"), 1, "1.00", change::Cell::Null);
+    let stored = Stored::new(&item, &Change::insert(row), (10, 0));
+    let event = stored.event(&item, &header);
+    assert!(support::messages_of(&mut encoder, &event).is_empty());
+    encoder.reset();
+    assert_eq!(encoder.held_from(), None);
+    assert!(support::messages_of(&mut encoder, &event).is_empty());
+    let begin = change::Event::Begin(&header);
+    let messages = support::messages_of(&mut encoder, &begin);
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].matches(r#""name":"pen""#).count(), 1);
+}
+
+#[test]
 fn exact_mode_numbers_transactions_and_cuts_padding() {
     use change::{Cell, ColumnType as T, Value};
     let mut bits = table(

@@ -571,7 +571,7 @@ pub fn encoder(format: &str) -> Result<Box<dyn format::Encoder>, String> {
         .map_err(|_| {
             format!(
                 "there is no format `{format}`; there is: {}",
-                FormatName::CanalJson.as_str()
+                FormatName::ALL.map(FormatName::as_str).join(", ")
             )
         })?;
     name.encoder(&FormatOptions::default())

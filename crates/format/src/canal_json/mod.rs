@@ -270,6 +270,14 @@ impl Encoder for CanalJson {
     fn held_from(&self) -> Option<u64> {
         self.group.id().map(|_| self.group.sequence_first)
     }
+
+    fn may_hold(&self) -> bool {
+        self.options.grouping == Grouping::Event
+    }
+
+    fn reset(&mut self) {
+        self.group.close();
+    }
 }
 
 fn ddl_word(kind: DdlKind) -> &'static str {
