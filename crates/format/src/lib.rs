@@ -149,11 +149,6 @@ pub trait Encoder: Send {
         false
     }
 
-    /// Whether one message may hold rows with different keys.
-    fn groups_rows(&self) -> bool {
-        false
-    }
-
     /// How often heartbeats are wanted while the source is idle; none for never.
     fn heartbeat_period(&self) -> Option<std::time::Duration> {
         None

@@ -411,7 +411,7 @@ mod tests {
         );
         assert!(serde_json::from_str::<FormatOptions>(r#"{"flavor":"dts"}"#).is_err());
         let names = FormatName::ALL.map(FormatName::as_str).join(", ");
-        assert_eq!(names, "canal-json, shareplex-json, debezium-json");
+        assert_eq!(names, "canal-json, shareplex-json, debezium-json, dts-avro");
         for format in FormatName::ALL {
             let name = serde_json::Value::String(format.as_str().into());
             assert_eq!(

@@ -140,7 +140,10 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
         return Ok(Box::new(KafkaSink::new(kafka, &identity)?));
     }
     if let Some(file) = &config.file {
-        let encoder = file.format.encoder(&file.format_options).map_err(invalid)?;
+        let encoder = file
+            .format
+            .encoder_that_may_hold(&file.format_options)
+            .map_err(invalid)?;
         let settings = sink_file::FileConfig {
             path: place.path(&file.path),
             rotate_bytes: file.rotate_size.map(|size| size.0),
@@ -154,7 +157,7 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
     let stdout = config.stdout.clone().unwrap_or_default();
     let encoder = stdout
         .format
-        .encoder(&stdout.format_options)
+        .encoder_that_may_hold(&stdout.format_options)
         .map_err(invalid)?;
     Ok(Box::new(StdoutSink::new(encoder)))
 }

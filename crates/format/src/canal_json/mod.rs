@@ -263,10 +263,6 @@ impl Encoder for CanalJson {
         self.options.grouping == Grouping::Event
     }
 
-    fn groups_rows(&self) -> bool {
-        self.options.grouping == Grouping::Event
-    }
-
     fn held_from(&self) -> Option<u64> {
         self.group.id().map(|_| self.group.sequence_first)
     }

@@ -164,6 +164,7 @@ impl Sink for FileSink {
     fn open(&mut self) -> Result<Option<Cursor>, SinkError> {
         let found = cursor_file::read(&self.cursor_path())?;
         self.pending.clear();
+        self.encoder.reset();
         (self.generation, self.length) = found
             .as_ref()
             .map_or((1, 0), |state| (state.generation, state.length));

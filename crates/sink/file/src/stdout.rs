@@ -46,6 +46,7 @@ impl StdoutSink {
 
 impl Sink for StdoutSink {
     fn open(&mut self) -> Result<Option<Cursor>, SinkError> {
+        self.encoder.reset();
         Ok(None)
     }
 

@@ -76,7 +76,7 @@ impl KafkaSink {
         client::base(&config)?;
         let encoder = config
             .format
-            .encoder(&config.format_options)
+            .encoder_that_may_hold(&config.format_options)
             .map_err(|what| invalid(what, ""))?;
         if config.tombstones && config.key == KeyConfig::None {
             return Err(invalid(
@@ -93,7 +93,7 @@ impl KafkaSink {
                 "set partition_by: first, and one topic without placeholders",
             ));
         }
-        if encoder.groups_rows() && config.key != KeyConfig::None {
+        if encoder.may_hold() && config.key != KeyConfig::None {
             return Err(invalid(
                 "a message of several rows has no key",
                 "set key: none, or grouping: row",
@@ -638,6 +638,7 @@ impl Sink for KafkaSink {
         self.producer = None;
         self.routes.clear();
         self.topic_partitions.clear();
+        self.encoder.reset();
         self.forget_batch();
         let producer =
             client::producer(&self.config, &self.transactional_id, self.context.clone())?;
