@@ -92,6 +92,8 @@ diskMaxUsedSpaceRatio=99
 transactionTimeOut=3000
 transactionCheckInterval=1000
 transactionOpBatchInterval=200
+# The thread that saves these figures spins until they are due for the first time.
+transactionMetricFlushInterval=1000
 registerNameServerPeriod=10000
 $extra
 P
