@@ -15,7 +15,7 @@
 # Topics are created on first use, with 4 queues. --set adds a line to broker.conf, for instance
 # autoCreateTopicEnable=false or maxMessageSize=1048576.
 # Transactions: the broker asks back after 3 s, then each second.
-# Needs java (17 or later). ROCKETMQ_HEAP (default 192m), READY_TIMEOUT (seconds, default 60).
+# Needs a JDK (17 or later). ROCKETMQ_HEAP (default 192m), READY_TIMEOUT (seconds, default 60).
 # Logs: DIR/namesrv.log, DIR/broker.log. Data: DIR/store.
 set -euo pipefail
 umask 022
@@ -112,7 +112,7 @@ X
 spawn() { # DIR PART HEAP CLASS; sets PID
   local dir=$1 part=$2
   ROCKETMQ_HOME=$dir/home setsid java -Xms32m -Xmx"$3" -XX:MaxDirectMemorySize=256m "${JVM[@]}" -Duser.home="$dir/home" \
-    -Drmq.logback.configurationFile="$dir/home/logback.xml" -cp "$HOME_DIR/jars/*" \
+    -Drmq.logback.configurationFile="$dir/home/logback.xml" -cp "$CLASSES:$HOME_DIR/jars/*" \
     "$4" -c "$dir/$part.conf" </dev/null >>"$dir/$part.log" 2>&1 &
   PID=$!
   echo "$PID" >"$dir/$part.pid"
@@ -131,7 +131,9 @@ await() { # DIR PART PID CHECK ARGUMENT...
 }
 
 launch() { # DIR: starts what does not run
-  local dir=$1 port p PID
+  local dir=$1 port p PID CLASSES
+  # A main of our own: see Broker.java.
+  CLASSES=$("$HERE/../judges/compile.sh" rocketmq rocketmq)
   read -r port <"$dir/port"
   if ! running "$dir" namesrv; then
     ! taken "$port" || die "port $port is in use"
@@ -141,7 +143,7 @@ launch() { # DIR: starts what does not run
   fi
   if ! running "$dir" broker; then
     for p in $((port + 1)) $((port + 2)) $((port + 3)); do ! taken "$p" || die "port $p is in use"; done
-    spawn "$dir" broker "${ROCKETMQ_HEAP:-192m}" org.apache.rocketmq.broker.BrokerStartup
+    spawn "$dir" broker "${ROCKETMQ_HEAP:-192m}" Broker
     await "$dir" broker "$PID" taken $((port + 3))
   fi
   await "$dir" broker "$(<"$dir/broker.pid")" routable "$port"
@@ -166,7 +168,6 @@ start() { # DIR PORT OPTION...
     esac
     shift
   done
-  "$HERE/fetch.sh" rocketmq >/dev/null
   mkdir -p "$dir"; dir=$(cd "$dir" && pwd)
   ! running "$dir" broker || die "a broker runs in $dir already"
   echo "$port" >"$dir/port"
