@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Apache RocketMQ (a name server and a broker) on 127.0.0.1, in a directory of its own.
 #
-#   rocketmq.sh start DIR PORT [--set NAME=VALUE]...
+#   rocketmq.sh start DIR PORT [--tls] [--set NAME=VALUE]...
 #   rocketmq.sh stop DIR [PART]       orderly (SIGKILL after 20 s)
 #   rocketmq.sh kill DIR [PART]       SIGKILL: a crash
 #   rocketmq.sh restart DIR [PART]    stop, or after a kill, and start with the same options and data
@@ -14,6 +14,7 @@
 # broker opens on every interface and which nobody uses. PORT+3: the broker.
 # Topics are created on first use, with 4 queues. --set adds a line to broker.conf, for instance
 # autoCreateTopicEnable=false or maxMessageSize=1048576.
+# With --tls both listen for TLS as well as for plain text, each with a certificate of its own making.
 # Transactions: the broker asks back after 3 s, then each second.
 # Needs a JDK (17 or later). ROCKETMQ_HEAP (default 192m), READY_TIMEOUT (seconds, default 60).
 # Logs: DIR/namesrv.log, DIR/broker.log. Data: DIR/store.
@@ -110,9 +111,10 @@ X
 }
 
 spawn() { # DIR PART HEAP CLASS; sets PID
-  local dir=$1 part=$2
+  local dir=$1 part=$2 tls
+  read -r tls <"$dir/tls"
   ROCKETMQ_HOME=$dir/home setsid java -Xms32m -Xmx"$3" -XX:MaxDirectMemorySize=256m "${JVM[@]}" -Duser.home="$dir/home" \
-    -Drmq.logback.configurationFile="$dir/home/logback.xml" -cp "$CLASSES:$HOME_DIR/jars/*" \
+    -Dtls.server.mode="$tls" -Drmq.logback.configurationFile="$dir/home/logback.xml" -cp "$CLASSES:$HOME_DIR/jars/*" \
     "$4" -c "$dir/$part.conf" </dev/null >>"$dir/$part.log" 2>&1 &
   PID=$!
   echo "$PID" >"$dir/$part.pid"
@@ -160,9 +162,11 @@ info() { # DIR
 
 start() { # DIR PORT OPTION...
   [ $# -ge 2 ] || usage
-  local dir=$1 port=$2 extra=; shift 2
+  local dir=$1 port=$2 extra= tls=disabled; shift 2
   while [ $# -gt 0 ]; do
     case $1 in
+      # Without TLS neither makes a key, which takes a second.
+      --tls) tls=permissive ;;
       --set) [ $# -ge 2 ] || usage; extra+=$2$'\n'; shift ;;
       *) usage ;;
     esac
@@ -171,6 +175,7 @@ start() { # DIR PORT OPTION...
   mkdir -p "$dir"; dir=$(cd "$dir" && pwd)
   ! running "$dir" broker || die "a broker runs in $dir already"
   echo "$port" >"$dir/port"
+  echo $tls >"$dir/tls"
   configure "$dir" "$port" "$extra"
   launch "$dir"
 }
