@@ -1,5 +1,6 @@
 import com.alibaba.fastjson2.JSON;
 import com.alibaba.fastjson2.JSONWriter;
+import com.alibaba.otter.canal.common.alarm.LogAlarmHandler;
 import com.alibaba.otter.canal.connector.core.producer.MQMessageUtils;
 import com.alibaba.otter.canal.instance.core.CanalInstance;
 import com.alibaba.otter.canal.instance.manager.CanalInstanceWithManager;
@@ -7,6 +8,7 @@ import com.alibaba.otter.canal.instance.manager.model.Canal;
 import com.alibaba.otter.canal.instance.manager.model.CanalParameter;
 import com.alibaba.otter.canal.parse.driver.mysql.MysqlConnector;
 import com.alibaba.otter.canal.parse.driver.mysql.MysqlQueryExecutor;
+import com.alibaba.otter.canal.parse.inbound.AbstractEventParser;
 import com.alibaba.otter.canal.parse.inbound.mysql.MysqlEventParser;
 import com.alibaba.otter.canal.parse.inbound.mysql.tsdb.MemoryTableMeta;
 import com.alibaba.otter.canal.parse.inbound.mysql.tsdb.TableMetaTSDB;
@@ -23,6 +25,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -52,7 +55,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class CanalJudge {
   private static final CanalServerWithEmbedded SERVER = CanalServerWithEmbedded.instance();
-  private static final Map<String, Map<String, String>> RUNS = new HashMap<>();
+  private static final Map<String, Map<String, String>> RUNS = new ConcurrentHashMap<>();
 
   public static void main(String[] arguments) throws Exception {
     SERVER.setCanalInstanceGenerator(name -> instance(name, RUNS.get(name)));
@@ -61,7 +64,7 @@ final class CanalJudge {
   }
 
   private static void answer(List<String> request) throws Exception {
-    Map<String, String> run = new HashMap<>();
+    Map<String, String> run = new ConcurrentHashMap<>();
     for (String line : request) {
       String[] words = line.split("\t", 2);
       run.put(words[0], words[1]);
@@ -129,6 +132,8 @@ final class CanalJudge {
     canal.setName(name);
     canal.setCanalParameter(parameter);
     CanalInstanceWithManager instance = new CanalInstanceWithManager(canal, run.get("filter"));
+    // Canal would try again for ever.
+    ((AbstractEventParser<?>) instance.getEventParser()).setAlarmHandler(new Alarms(name));
     if (run.get("schema").equals("replayed")) {
       MysqlEventParser parser = (MysqlEventParser) instance.getEventParser();
       // They become system properties, and so must not be null.
@@ -139,6 +144,31 @@ final class CanalJudge {
       parser.setEnableTsdb(true);
     }
     return instance;
+  }
+
+  /** Notes what Canal complains about first. */
+  private static final class Alarms extends LogAlarmHandler {
+    private final String run;
+
+    Alarms(String run) {
+      this.run = run;
+    }
+
+    @Override
+    public void sendAlarm(String destination, String text) {
+      super.sendAlarm(destination, text);
+      RUNS.get(run).putIfAbsent("trouble", text);
+    }
+  }
+
+  /** Fails when Canal has complained, and when time is up. */
+  private static void check(Map<String, String> run, long end, Object state) {
+    if (run.containsKey("trouble")) {
+      throw new IllegalStateException("Canal fails: " + run.get("trouble"));
+    }
+    if (System.currentTimeMillis() > end) {
+      throw new IllegalStateException("not at its end in time: " + state);
+    }
   }
 
   /** Tables as statements make them, for one run; Canal's own factories keep them in a database. */
@@ -166,7 +196,8 @@ final class CanalJudge {
     connector.connect();
     try {
       String statement = "SHOW REPLICAS";
-      while (System.currentTimeMillis() < end) {
+      while (true) {
+        check(run, end, "the server does not list Canal among its replicas");
         List<String> cells;
         try {
           cells = new MysqlQueryExecutor(connector).query(statement).getFieldValues();
@@ -183,7 +214,6 @@ final class CanalJudge {
         }
         Thread.sleep(20);
       }
-      throw new IllegalStateException("the server does not list Canal among its replicas");
     } finally {
       connector.disconnect();
     }
@@ -195,9 +225,7 @@ final class CanalJudge {
     try {
       End until = new End(run);
       while (!until.isReached()) {
-        if (System.currentTimeMillis() > end) {
-          throw new IllegalStateException("not at its end in time: " + until);
-        }
+        check(run, end, until);
         Message message = SERVER.getWithoutAck(client, 50, 50L, TimeUnit.MILLISECONDS);
         if (message.getId() == -1) {
           continue;
