@@ -8,7 +8,6 @@ import com.alibaba.otter.canal.instance.manager.model.Canal;
 import com.alibaba.otter.canal.instance.manager.model.CanalParameter;
 import com.alibaba.otter.canal.parse.driver.mysql.MysqlConnector;
 import com.alibaba.otter.canal.parse.driver.mysql.MysqlQueryExecutor;
-import com.alibaba.otter.canal.parse.inbound.AbstractEventParser;
 import com.alibaba.otter.canal.parse.inbound.mysql.MysqlEventParser;
 import com.alibaba.otter.canal.parse.inbound.mysql.tsdb.MemoryTableMeta;
 import com.alibaba.otter.canal.parse.inbound.mysql.tsdb.TableMetaTSDB;
@@ -133,7 +132,7 @@ final class CanalJudge {
     canal.setCanalParameter(parameter);
     CanalInstanceWithManager instance = new CanalInstanceWithManager(canal, run.get("filter"));
     // Canal would try again for ever.
-    ((AbstractEventParser<?>) instance.getEventParser()).setAlarmHandler(new Alarms(name));
+    instance.setAlarmHandler(new Alarms(name));
     if (run.get("schema").equals("replayed")) {
       MysqlEventParser parser = (MysqlEventParser) instance.getEventParser();
       // They become system properties, and so must not be null.
