@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take: the first includes fetching and compiling.
@@ -29,11 +29,12 @@ struct Process {
     answers: Receiver<Vec<u8>>,
 }
 
-/// An answer that has begun.
+/// An answer that has begun; what is left of it is read and dropped with it.
 pub(crate) struct Answer<'a> {
     judge: &'a Judge,
-    process: std::sync::MutexGuard<'a, Process>,
+    process: MutexGuard<'a, Process>,
     end: Instant,
+    is_complete: bool,
 }
 
 impl Judge {
@@ -97,6 +98,7 @@ impl Judge {
             judge: self,
             process,
             end: Instant::now() + limit,
+            is_complete: false,
         }
     }
 
@@ -139,16 +141,35 @@ impl Answer<'_> {
     /// Waits for the first line, which the judge says before the rest.
     pub(crate) fn first_line(&mut self) -> Vec<u8> {
         let line = next(&self.process.answers, self.end);
+        if line.as_ref().is_ok_and(|line| line.starts_with(b"!")) {
+            // Nothing follows a refusal but the end.
+            let _ = self.rest();
+        }
         self.judge.check(line.map(|line| vec![line])).remove(0)
     }
 
     /// Waits for the rest.
     pub(crate) fn finish(mut self) -> Vec<Vec<u8>> {
+        let answer = self.rest();
+        self.judge.check(answer)
+    }
+
+    fn rest(&mut self) -> Result<Vec<Vec<u8>>, String> {
+        self.is_complete = true;
         let answer = receive(&self.process.answers, self.end);
         if answer.is_err() {
             let _ = self.process.child.kill();
         }
-        self.judge.check(answer)
+        answer
+    }
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        // Or the next request would get it.
+        if !self.is_complete {
+            let _ = self.rest();
+        }
     }
 }
 

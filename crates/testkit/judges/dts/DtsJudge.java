@@ -34,6 +34,7 @@ final class DtsJudge {
       // A reader of its own for each: a used one keeps what follows the last field it knows.
       describe(new AvroDeserializer().deserialize(datum), out);
     } catch (Throwable trouble) {
+      out.clear();
       out.put("error", Talk.why(trouble));
     }
     return out;
