@@ -411,7 +411,7 @@ fn canal_and_flink(flavour: Flavour) {
     assert_eq!(first.get("price"), None, "the column came later");
 
     // The first three rows of the same, and with the columns of now: the wrong ones for the first two.
-    let rows = |schema| {
+    let three = |schema| {
         let end = CanalEnd::Rows(3);
         let run = CanalRun {
             schema,
@@ -420,8 +420,8 @@ fn canal_and_flink(flavour: Flavour) {
         };
         without_annotations(canal.lines(&server, &run))
     };
-    assert_eq!(rows(CanalSchema::Replayed).len(), 5);
-    let now = rows(CanalSchema::Now);
+    assert_eq!(three(CanalSchema::Replayed).len(), 5);
+    let now = three(CanalSchema::Now);
     let now = canal::parse(&now[2]).expect("Canal writes Canal JSON");
     assert!(
         now.data.expect("an insert has rows")[0]
@@ -429,29 +429,22 @@ fn canal_and_flink(flavour: Flavour) {
             .is_some()
     );
 
-    // What Flink makes of it: only changes of rows, for it knows no ALTER.
-    let changes: Vec<&Vec<u8>> = lines
+    // What Flink makes of the rows; it knows no ALTER.
+    let rows: Vec<&Vec<u8>> = lines
         .iter()
         .zip(&messages)
         .filter_map(|(line, message)| (!message.is_ddl).then_some(line))
         .collect();
-    let columns = "id DECIMAL(20, 0), name STRING, price DECIMAL(10, 2)";
-    let changes = FlinkJudge::shared().canal_json(columns, &changes);
-    // Canal's rows from before the ALTER have no price, which Flink takes for null; the update and the
-    // delete have its default. So the changelog does not add up, and the judge says so.
-    let changes = changes.expect("Flink reads it");
-    let trouble = fold_by_key(&changes, &["id"]).expect_err("the rows differ");
+    let flink = |columns| {
+        let changes = FlinkJudge::shared().canal_json(columns, &rows);
+        fold_by_key(&changes.expect("Flink reads it"), &["id"])
+    };
+    // The rows from before the ALTER have no price, which Flink takes for null; the update and the
+    // delete have the column's default. So the changelog does not add up, and the judge says so.
+    let trouble = flink("id DECIMAL(20, 0), name STRING, price DECIMAL(10, 2)");
+    let trouble = trouble.expect_err("the rows differ");
     assert!(trouble.contains("no such row"), "{trouble}");
-    let names = "id DECIMAL(20, 0), name STRING";
-    let lines: Vec<&Vec<u8>> = lines
-        .iter()
-        .zip(&messages)
-        .filter_map(|(line, message)| (!message.is_ddl).then_some(line))
-        .collect();
-    let changes = FlinkJudge::shared()
-        .canal_json(names, &lines)
-        .expect("Flink reads it");
-    let table = fold_by_key(&changes, &["id"]).expect("names add up");
+    let table = flink("id DECIMAL(20, 0), name STRING").expect("names add up");
     let row = &table[&vec![Some("2".to_owned())]];
     assert_eq!((table.len(), row["name"].as_deref()), (1, Some("b")));
 }
