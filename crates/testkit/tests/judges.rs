@@ -507,6 +507,6 @@ fn rocketmq_keeps_its_messages_over_a_crash() {
     assert_eq!(before[1].body, b"\0\xff");
 
     rocketmq.kill_part(Part::Broker);
-    rocketmq.restart();
+    rocketmq.restart_part(Part::Broker);
     assert_eq!(rocketmq.messages("orders"), before);
 }
