@@ -141,7 +141,10 @@ fn rows_that_come_again_are_not_sent_twice() {
     encoder.reset();
     assert_eq!(encoder.held_from(), None);
     assert!(support::messages_of(&mut encoder, &event).is_empty());
-    let begin = change::Event::Begin(&header);
+    let begin = change::Event::Begin {
+        sequence: 1,
+        header: &header,
+    };
     let messages = support::messages_of(&mut encoder, &begin);
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].matches(r#""name":"pen""#).count(), 1);
