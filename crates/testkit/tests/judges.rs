@@ -392,7 +392,14 @@ fn canal_and_flink(flavour: Flavour) {
     let marker = CanalEnd::Marker("shop.mark".to_owned());
     let run = CanalRun::new(r"shop\..*", marker);
     let canal = CanalServer::shared();
-    let lines = without_annotations(canal.lines(&server, &run));
+    // From the table on: before it come the database, and on MariaDB what the account was made with.
+    let read = |run: &CanalRun| -> Vec<Vec<u8>> {
+        without_annotations(canal.lines(&server, run))
+            .into_iter()
+            .skip_while(|line| line.ends_with(b"\"type\":\"QUERY\"}"))
+            .collect()
+    };
+    let lines = read(&run);
     let messages: Vec<canal::Message<'_>> = lines
         .iter()
         .map(|line| canal::parse(line).expect("Canal writes Canal JSON"))
@@ -400,11 +407,9 @@ fn canal_and_flink(flavour: Flavour) {
     let kinds: Vec<&str> = messages.iter().map(|message| &*message.kind).collect();
     assert_eq!(
         kinds,
-        [
-            "QUERY", "CREATE", "INSERT", "ALTER", "UPDATE", "DELETE", "CREATE"
-        ]
+        ["CREATE", "INSERT", "ALTER", "UPDATE", "DELETE", "CREATE"]
     );
-    let first = &messages[2].data.as_ref().expect("an insert has rows")[0];
+    let first = &messages[1].data.as_ref().expect("an insert has rows")[0];
     assert_eq!(first.get("id"), Some(Some("18446744073709551615")));
     // Bytes stand as ISO 8859-1.
     assert_eq!(first.get("raw"), Some(Some("\0ÿ")));
@@ -418,11 +423,11 @@ fn canal_and_flink(flavour: Flavour) {
             end,
             ..run.clone()
         };
-        without_annotations(canal.lines(&server, &run))
+        read(&run)
     };
-    assert_eq!(three(CanalSchema::Replayed).len(), 5);
+    assert_eq!(three(CanalSchema::Replayed).len(), 4);
     let now = three(CanalSchema::Now);
-    let now = canal::parse(&now[2]).expect("Canal writes Canal JSON");
+    let now = canal::parse(&now[1]).expect("Canal writes Canal JSON");
     assert!(
         now.data.expect("an insert has rows")[0]
             .get("price")
