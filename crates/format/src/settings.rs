@@ -117,6 +117,20 @@ pub struct FormatOptions {
     pub text_as_blob: Option<bool>,
 }
 
+impl std::str::FromStr for FormatName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|name| name.as_str() == text);
+        found.ok_or_else(|| {
+            format!(
+                "there is no format `{text}`; there is: {}",
+                Self::ALL.map(Self::as_str).join(", ")
+            )
+        })
+    }
+}
+
 impl FormatName {
     /// All formats.
     pub const ALL: [FormatName; 4] = [

@@ -49,8 +49,14 @@ pub enum Command {
     Rewind(RewindArgs),
     /// Bring a parked table or key back: it is read again from the journal, then goes on.
     Heal(HealArgs),
-    /// Print the JSON Schema of the config, for editors.
-    Schema,
+    /// Make messages readable, and say what is wrong with each and where.
+    Decode(DecodeArgs),
+    /// Print the JSON Schema of the config, for editors; or of a format's messages, for consumers.
+    Schema {
+        /// The format whose schema is wanted: `dts-avro` (Avro).
+        #[arg(long)]
+        format: Option<String>,
+    },
     /// How fast this machine is, as ratios to the raw limit of the source.
     Bench(BenchArgs),
     /// Print shell completions.
@@ -113,12 +119,49 @@ pub struct TailArgs {
     /// Tables, as in the config: `shop.*`, `!shop.tmp_*`. May be given more than once.
     #[arg(long = "table")]
     pub tables: Vec<String>,
-    /// The format of the lines.
+    /// The format of the lines; of dts-avro, messages each after its length in 4 bytes, big-endian.
     #[arg(long, default_value = "canal-json")]
     pub format: String,
+    /// Settings of the format, as in the config's `format_options`: `flavour=dts`. May be given more
+    /// than once.
+    #[arg(long = "option", value_name = "KEY=VALUE")]
+    pub options: Vec<String>,
     /// End at the journal's end instead of waiting for more.
     #[arg(long)]
     pub no_follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DecodeArgs {
+    /// The messages' format: canal-json, shareplex-json, debezium-json or dts-avro.
+    #[arg(long)]
+    pub format: String,
+    /// Settings of the format, as in the config's `format_options`: `old_data=before_2022`. May be
+    /// given more than once.
+    #[arg(long = "option", value_name = "KEY=VALUE")]
+    pub options: Vec<String>,
+    /// How messages stand in the file. Default: lines for JSON; for dts-avro each after its length in
+    /// 4 bytes, big-endian, as `tail` and file sinks write them.
+    #[arg(long, value_enum)]
+    pub framing: Option<Framing>,
+    /// One JSON object for each operation.
+    #[arg(long)]
+    pub json: bool,
+    /// The file. Default: standard input.
+    pub file: Option<PathBuf>,
+}
+
+/// How messages stand in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Framing {
+    /// One a line.
+    Lines,
+    /// One a line, in hexadecimal.
+    Hex,
+    /// Each after its length: 4 bytes, big-endian.
+    Length,
+    /// The whole file is one message.
+    Whole,
 }
 
 #[derive(Debug, clap::Args)]

@@ -57,6 +57,9 @@ pub enum Request {
         tables: Vec<String>,
         /// A format's name.
         format: String,
+        /// Its settings, `key=value`.
+        #[serde(default)]
+        options: Vec<String>,
         /// Go on at the end.
         follow: bool,
     },

@@ -546,6 +546,7 @@ impl Handler for Commands {
             from,
             tables,
             format,
+            options: settings,
             follow,
         } = request
         else {
@@ -557,7 +558,7 @@ impl Handler for Commands {
             tables: Patterns::new(&tables),
             follow,
         };
-        let encoder = encoder(&format)?;
+        let encoder = encoder(&format, &settings)?;
         tail(&self.journal, &options, encoder, out, &|| {
             !self.shared.is_stopping()
         })
@@ -565,16 +566,26 @@ impl Handler for Commands {
     }
 }
 
-/// An encoder by its format's name, with default settings.
-pub fn encoder(format: &str) -> Result<Box<dyn format::Encoder>, String> {
-    let name: FormatName = serde_json::from_value(serde_json::Value::String(format.to_owned()))
-        .map_err(|_| {
-            format!(
-                "there is no format `{format}`; there is: {}",
-                FormatName::ALL.map(FormatName::as_str).join(", ")
-            )
-        })?;
-    name.encoder(&FormatOptions::default())
+/// An encoder by its format's name, with settings `key=value`.
+pub fn encoder(format: &str, options: &[String]) -> Result<Box<dyn format::Encoder>, String> {
+    let name: FormatName = format.parse()?;
+    name.encoder(&format_options(options)?)
+}
+
+/// Settings of a format from `key=value` texts. A value is JSON, or else text.
+///
+/// Errors: which one is wrong.
+pub fn format_options(pairs: &[String]) -> Result<FormatOptions, String> {
+    let mut object = serde_json::Map::new();
+    for pair in pairs {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
+        let value = serde_json::from_str(value)
+            .unwrap_or_else(|_| serde_json::Value::String(value.to_owned()));
+        object.insert(key.to_owned(), value);
+    }
+    serde_json::from_value(serde_json::Value::Object(object)).map_err(|error| error.to_string())
 }
 
 /// Text of a read error, for callers outside.

@@ -5,7 +5,9 @@ use super::run::{drive, on_signal};
 use crate::cli::DemoArgs;
 use crate::exit::{self, Failure};
 use crate::log::say;
+use change::event::Ahead;
 use change::{Event, Operation, Position};
+use format::settings::FormatName;
 use format::{Encoder, Messages};
 use pipeline::assemble::Place;
 use pipeline::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError};
@@ -152,7 +154,7 @@ struct Tour {
     statements: u64,
     transactions: u64,
     journey: Vec<String>,
-    encoder: Option<Box<dyn Encoder>>,
+    encoders: Vec<Box<dyn Encoder>>,
 }
 
 /// The row whose way is shown: one order, from its insert to its delete.
@@ -197,12 +199,14 @@ impl Tour {
         if self.journey.len() >= 3 {
             return;
         }
-        let mut messages = Messages::default();
-        let Some(encoder) = &mut self.encoder else {
-            return;
-        };
-        if encoder.encode(event, &mut messages).is_err() {
-            return;
+        let mut messages = String::new();
+        for encoder in &mut self.encoders {
+            encoder.transaction(&Ahead {
+                operations: encoder.operations(event),
+                sent_before: 0,
+                commit_sequence: row.sequence + 1,
+            });
+            messages.push_str(&shown(&mut **encoder, event));
         }
         let id = row
             .header
@@ -210,13 +214,9 @@ impl Tour {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
-        let message = messages
-            .iter()
-            .map(String::from_utf8_lossy)
-            .collect::<String>();
         self.journey.push(format!(
             "{:?} of {}.{}, key {}\n  binlog   {}:{} gtid {id}\n  journal  sequence {}, schema \
-             version {}\n  message  {message}",
+             version {}{messages}",
             row.operation,
             row.table.database,
             row.table.name,
@@ -229,11 +229,29 @@ impl Tour {
     }
 }
 
+/// A row's messages in one format, on a line each; bytes in hexadecimal.
+fn shown(encoder: &mut dyn Encoder, event: &Event<'_>) -> String {
+    let mut messages = Messages::default();
+    if let Err(error) = encoder.encode(event, &mut messages) {
+        return format!("\n  {error}");
+    }
+    let name = encoder.name();
+    let message = |bytes: &[u8]| match encoder.is_binary() {
+        false => format!("\n  {name}\n    {}", String::from_utf8_lossy(bytes)),
+        true => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("\n  {name}, {} bytes\n    {hex}", bytes.len())
+        }
+    };
+    messages.iter().map(message).collect()
+}
+
 fn tell(journal: &journal::Journal, config_file: &Path, started: Instant) -> Result<(), Failure> {
     let seconds = started.elapsed().as_secs_f64();
-    let encoder = pipeline::run::encoder("canal-json").ok();
+    let commit = ["ts=commit".to_owned()];
+    let encoders = FormatName::ALL.map(|name| pipeline::run::encoder(name.as_str(), &commit));
     let mut tour = Tour {
-        encoder,
+        encoders: encoders.into_iter().flatten().collect(),
         ..Tour::default()
     };
     let mut reader = EventReader::open(journal, journal.first(), None)

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod control;
+pub mod decode;
 pub mod demo;
 pub mod reference;
 pub mod run;

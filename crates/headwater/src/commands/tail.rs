@@ -17,13 +17,14 @@ pub fn run(args: &TailArgs) -> Result<(), Failure> {
         .from
         .parse()
         .map_err(|text: String| Failure::new(exit::USAGE, format!("read --from: {text}")))?;
-    let encoder = pipeline::run::encoder(&args.format)
+    let encoder = pipeline::run::encoder(&args.format, &args.options)
         .map_err(|text| Failure::new(exit::USAGE, format!("read --format: {text}")))?;
     if let Some(stream) = control::connect(&place.journal_dir(&config)) {
         let request = Request::Tail {
             from: args.from.clone(),
             tables: args.tables.clone(),
             format: args.format.clone(),
+            options: args.options.clone(),
             follow: !args.no_follow,
         };
         control::send(&stream, &request)?;
