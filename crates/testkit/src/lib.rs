@@ -26,6 +26,7 @@ pub mod script;
 pub mod sql;
 pub mod temp;
 pub mod topics;
+pub mod types;
 pub mod workload;
 
 pub use canal_server::CanalServer;

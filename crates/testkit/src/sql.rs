@@ -56,6 +56,29 @@ impl Sql {
         }
     }
 
+    /// All rows of a query, each cell's text as the server sends it.
+    pub fn select(&mut self, query: &str) -> Vec<Vec<Option<Vec<u8>>>> {
+        let rows: Vec<Row> = self.0.query(query).expect("the query is right");
+        let cell = |value: mysql::Value| match value {
+            mysql::Value::NULL => None,
+            mysql::Value::Bytes(bytes) => Some(bytes),
+            other => panic!("a text result has only bytes, not {other:?}"),
+        };
+        rows.into_iter()
+            .map(|row| row.unwrap().into_iter().map(cell).collect())
+            .collect()
+    }
+
+    /// Runs statements as they are.
+    pub fn exec_each(&mut self, statements: &[String]) {
+        for statement in statements {
+            if let Err(error) = self.0.query_drop(statement) {
+                let shown: String = statement.chars().take(300).collect();
+                panic!("{error}\n  in: {shown}");
+            }
+        }
+    }
+
     /// Runs a statement that may be refused for what other writers did.
     pub fn attempt(&mut self, statement: &str) -> Went {
         match self.0.query_drop(statement) {
