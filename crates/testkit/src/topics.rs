@@ -141,7 +141,14 @@ impl Topics {
     /// partition; ends at the ends that the partitions have when nothing is open on them.
     pub fn each(&self, prefix: &str, mut each: impl FnMut(&str, i32, Option<&[u8]>, &[u8])) {
         let partitions = self.partitions(prefix);
+        let since = Instant::now();
         self.wait_committed(&partitions);
+        if since.elapsed() > Duration::from_secs(5) {
+            eprintln!(
+                "{prefix}: transactions were decided after {:?}",
+                since.elapsed()
+            );
+        }
         let consumer = self.consumer("read_committed");
         // One topic after the other: the end of a partition is told by its number alone.
         let mut rest = partitions.as_slice();

@@ -12,6 +12,9 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// How long an undecided transaction is waited for before the caller tries again.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
+
 /// Key of the cursor's record.
 pub(crate) const KEY: &[u8] = b"cursor";
 /// Key of the record that says over how many partitions each topic's keys were spread.
@@ -45,17 +48,8 @@ fn decode_partitions(bytes: &[u8]) -> BTreeMap<String, i32> {
 /// transaction on the topic is open.
 pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError> {
     let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
-    let mut client = client::base(config)?;
-    client.set("group.id", format!("{topic}-reader"));
-    client.set("enable.auto.commit", "false");
-    client.set("isolation.level", "read_committed");
-    client.set("enable.partition.eof", "true");
-    let consumer: BaseConsumer<Context> = client
-        .create_with_context(client::context(config))
-        .map_err(failed)?;
-    let (low, high) = consumer
-        .fetch_watermarks(topic, 0, CALL_TIMEOUT)
-        .map_err(failed)?;
+    let consumer = consumer(config, topic, "read_committed")?;
+    let (low, high) = settled(&consumer, topic, config)?;
     if high <= low {
         return Ok(Kept::default());
     }
@@ -66,6 +60,55 @@ pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError>
         .map_err(failed)?;
     consumer.assign(&assignment).map_err(failed)?;
     last_record(&consumer, topic, config)
+}
+
+fn consumer(
+    config: &KafkaConfig,
+    topic: &str,
+    isolation: &str,
+) -> Result<BaseConsumer<Context>, SinkError> {
+    let mut client = client::base(config)?;
+    client.set("group.id", format!("{topic}-reader"));
+    client.set("enable.auto.commit", "false");
+    client.set("isolation.level", isolation);
+    client.set("enable.partition.eof", "true");
+    client
+        .create_with_context(client::context(config))
+        .map_err(|error| broker_error("read cursor", &config.brokers, &error))
+}
+
+/// Where the topic begins and ends, once nothing on it is undecided. After a broker's crash a decided
+/// transaction may still lack its marker, and what `read_committed` shows ends before it: a cursor from
+/// there would be an old one, and rows would come twice.
+fn settled(
+    committed: &BaseConsumer<Context>,
+    topic: &str,
+    config: &KafkaConfig,
+) -> Result<(i64, i64), SinkError> {
+    let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
+    let all = consumer(config, topic, "read_uncommitted")?;
+    let end = Instant::now() + SETTLE_TIMEOUT;
+    loop {
+        let (_, written) = all
+            .fetch_watermarks(topic, 0, CALL_TIMEOUT)
+            .map_err(failed)?;
+        let (low, stable) = committed
+            .fetch_watermarks(topic, 0, CALL_TIMEOUT)
+            .map_err(failed)?;
+        if stable >= written {
+            return Ok((low, stable));
+        }
+        if Instant::now() > end {
+            let detail = format!(
+                "a transaction on {topic} is undecided since {} s (offsets {stable} to {written})",
+                SETTLE_TIMEOUT.as_secs()
+            );
+            return Err(SinkError::new(ErrorKind::Unavailable, "read cursor", detail)
+                .at(format!("topic {topic}"))
+                .hint("the broker ends it after the producer's transaction.timeout.ms; see `kafka-transactions.sh find-hanging`"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn last_record(
