@@ -1,7 +1,8 @@
 //! The test rooms: real servers, random work on them, and judges that compare what came out with
 //! what the source holds.
 //!
-//! Owns: thin wrappers over the scripts in `servers/` ([`MysqlServer`], [`Kafka`]), the binary as a
+//! Owns: thin wrappers over the scripts in `servers/` ([`MysqlServer`], [`Kafka`], [`RocketMq`]) and over
+//! the foreign decoders in `judges/` ([`DtsJudge`], [`FlinkJudge`], [`CanalServer`]), the binary as a
 //! process ([`Pipeline`]), [`workload`], and [`rebuild`], which turns messages back into tables and
 //! checks every key's history. Refuses: anything of Headwater's own code; what is checked here is
 //! checked with other people's clients.
@@ -9,6 +10,10 @@
 //! Read next: `servers/README.md`, then [`rebuild`] for what "lost or doubled nothing" means.
 
 pub mod canal;
+pub mod canal_server;
+pub mod dts;
+pub mod flink;
+mod judge;
 pub mod kafka;
 pub mod mysql_server;
 pub mod oracle;
@@ -16,15 +21,20 @@ pub mod pipeline;
 pub mod ports;
 pub mod rebuild;
 pub mod rng;
+pub mod rocketmq;
 pub mod script;
 pub mod sql;
 pub mod temp;
 pub mod topics;
 pub mod workload;
 
+pub use canal_server::CanalServer;
+pub use dts::DtsJudge;
+pub use flink::FlinkJudge;
 pub use kafka::Kafka;
 pub use mysql_server::{Flavour, MysqlServer};
 pub use pipeline::Pipeline;
+pub use rocketmq::RocketMq;
 pub use temp::TempDir;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
