@@ -5,10 +5,11 @@ use crate::error::{Refusal, broker_error, invalid, refusal, words};
 use change::SinkError;
 use change::contract::ErrorKind;
 use cheetah_string::CheetahString;
-use rocketmq_client_rust::base::client_config::ClientConfig;
+#[expect(deprecated, reason = "see `Client::read`")]
+use rocketmq_client_rust::DefaultMQPullConsumer;
 use rocketmq_client_rust::{
-    AclClientRPCHook, ClientError, ClientOptions, ClientRuntime, ClientRuntimeConfig,
-    DefaultMQProducer, DefaultMQPullConsumer, PullStatus, SessionCredentials,
+    AclClientRPCHook, ClientConfig, ClientError, ClientOptions, ClientRuntime, ClientRuntimeConfig,
+    DefaultMQProducer, PullStatus, SessionCredentials,
 };
 use rocketmq_model::common::message::message_ext::MessageExt;
 use rocketmq_model::message::MessageQueue;
@@ -128,7 +129,7 @@ fn settings(config: &RocketMqConfig, group: &str) -> Settings {
     client.set_namesrv_addr(CheetahString::from_slice(&name_servers));
     client.set_vip_channel_enabled(false);
     // A broker that comes back is found soon.
-    client.set_poll_name_server_interval(5_000);
+    client.set_poll_name_server_interval(10_000);
     client.set_heartbeat_broker_interval(10_000);
     client.set_mq_client_api_timeout(u64::from(config.request_timeout_s) * 1000);
     client.set_enable_trace(false);
@@ -202,7 +203,11 @@ impl Client {
             // A second try is ours: in order, and with a bound.
             .retry_times_when_send_failed(0)
             .retry_times_when_send_async_failed(0)
-            .max_message_size(config.message_bytes_max.max(crate::lane::BATCH_BYTES as u32))
+            .max_message_size(
+                config
+                    .message_bytes_max
+                    .max(crate::lane::BATCH_BYTES as u32),
+            )
             // Bodies go as they are, also large ones.
             .compress_msg_body_over_howmuch(i32::MAX as u32);
         if let Some(signer) = &settings.signer {
@@ -292,12 +297,18 @@ impl Client {
         let mut producer = self.producer.clone();
         self.wait(async {
             // The way to the queue's broker is known after this, also in a new connection.
-            producer.fetch_publish_message_queues(queue.topic_str()).await?;
+            producer
+                .fetch_publish_message_queues(queue.topic_str())
+                .await?;
             let first = producer.min_offset(queue).await?;
             Ok((first, producer.max_offset(queue).await?))
         })
     }
 
+    #[expect(
+        deprecated,
+        reason = "the newer consumer keeps positions of its own; ours are the caller's"
+    )]
     /// Reads messages of a queue from `offset` up to its end, at most `count`.
     pub fn read(
         &self,
@@ -322,6 +333,7 @@ impl Client {
     }
 }
 
+#[expect(deprecated, reason = "see `Client::read`")]
 async fn read_range(
     consumer: &DefaultMQPullConsumer,
     queue: &MessageQueue,

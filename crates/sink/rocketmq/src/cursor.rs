@@ -296,7 +296,11 @@ impl CursorTopic {
             ),
         };
         SinkError::new(kind, "write cursor", reason)
-            .at(format!("topic {}, {}", self.queue.topic_str(), client.place()))
+            .at(format!(
+                "topic {}, {}",
+                self.queue.topic_str(),
+                client.place()
+            ))
             .hint(hint)
     }
 }

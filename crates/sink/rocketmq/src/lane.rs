@@ -262,7 +262,10 @@ impl Courier {
         if !self.batch {
             return self.one_by_one(queue, records, shared).await;
         }
-        match self.persist(queue, records, &|| shared.is_cancelled()).await {
+        match self
+            .persist(queue, records, &|| shared.is_cancelled())
+            .await
+        {
             // The broker does not say which of them it is: it is the one that is refused alone.
             Err(Failure::Refused {
                 refusal: Refusal::Record,

@@ -349,8 +349,9 @@ impl RocketMqSink {
             .topics
             .find(&connection.client, &self.config, &topic)
             .map_err(|fault| match fault {
-                TopicFault::Park(reason) => SinkError::new(ErrorKind::Invalid, "write", reason)
-                    .at(format!("topic {topic}")),
+                TopicFault::Park(reason) => {
+                    SinkError::new(ErrorKind::Invalid, "write", reason).at(format!("topic {topic}"))
+                }
                 TopicFault::Error(error) => error,
             })?;
         let destination = Destination {
@@ -427,7 +428,12 @@ impl RocketMqSink {
                     .at(place(&topic))
                     .hint("is the broker up, and can it keep up?")
             }
-            Failure::Refused { topic, reason, origin, .. } if origin.table.is_empty() => {
+            Failure::Refused {
+                topic,
+                reason,
+                origin,
+                ..
+            } if origin.table.is_empty() => {
                 SinkError::new(ErrorKind::Invalid, "write", reason).at(place(&topic))
             }
             Failure::Refused {
@@ -452,9 +458,9 @@ impl RocketMqSink {
 }
 
 fn connected(connection: &mut Option<Connection>) -> Result<&mut Connection, SinkError> {
-    connection.as_mut().ok_or_else(|| {
-        SinkError::new(ErrorKind::Unavailable, "write", "rocketmq is not connected")
-    })
+    connection
+        .as_mut()
+        .ok_or_else(|| SinkError::new(ErrorKind::Unavailable, "write", "rocketmq is not connected"))
 }
 
 fn legal_name(key: &str, name: &str, bytes_max: usize) -> Result<(), SinkError> {

@@ -132,7 +132,12 @@ impl Topics {
         }
         let queues = self.queues(client, config, name)?;
         let now = Layout::of(&queues);
-        match self.layouts.0.get(name).map(|then| (then, then.difference(&now))) {
+        match self
+            .layouts
+            .0
+            .get(name)
+            .map(|then| (then, then.difference(&now)))
+        {
             None | Some((_, Difference::None)) => {}
             Some(_) if config.queues_changed == QueuesChanged::Rehash => {
                 tracing::warn!(topic = name, "its queues have changed: keys move");
@@ -252,7 +257,9 @@ mod tests {
     use super::*;
 
     fn layout(counts: &[(&str, u64)]) -> Layout {
-        let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        let counts = counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count));
         Layout(counts.collect())
     }
 

@@ -158,7 +158,10 @@ fn deliver_until_killed() {
 fn a_missing_topic_parks_its_table_and_a_large_message_its_key() {
     let _guard = testkit::one_at_a_time();
     let server = RocketMq::start(&["--set", "maxMessageSize=100000"]);
-    let mut bare = sink(&server.namesrv(), &[("create_topics", serde_json::Value::Null)]);
+    let mut bare = sink(
+        &server.namesrv(),
+        &[("create_topics", serde_json::Value::Null)],
+    );
     assert_eq!(bare.open().expect("it opens"), None);
     let feed = Feed::new("orders", 10, 10);
     let refused = feed.write(&mut bare, 0).expect_err("there is no topic");
@@ -311,7 +314,10 @@ fn a_broker_that_is_away_is_told_with_place_and_hint() {
     assert!(started.elapsed() < Duration::from_secs(30));
     eprintln!("{told} ({:?})", started.elapsed());
     let told = sink_rocketmq::check(&config(&format!("127.0.0.1:{port}"), &[]), &[]);
-    assert_eq!(told.expect_err("nobody is there").kind, ErrorKind::Unavailable);
+    assert_eq!(
+        told.expect_err("nobody is there").kind,
+        ErrorKind::Unavailable
+    );
 }
 
 #[test]
