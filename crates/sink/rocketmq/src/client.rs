@@ -265,7 +265,7 @@ impl Client {
                 });
                 Ok(Found::Queues(queues))
             }
-            Err(error) if refusal(&error) == Refusal::Missing => Ok(Found::Missing),
+            Err(error) if is_without_route(&error) => Ok(Found::Missing),
             Err(error) => Err(error),
         }
     }
@@ -331,6 +331,13 @@ impl Client {
             read
         })
     }
+}
+
+/// Whether a name server answered that it knows no queue. The client has no name for it; what a broken
+/// connection gives has another code.
+fn is_without_route(error: &ClientError) -> bool {
+    let code = error.shared_error().code();
+    refusal(error) == Refusal::Missing || code.as_str() == "core.argument.invalid"
 }
 
 #[expect(deprecated, reason = "see `Client::read`")]

@@ -73,8 +73,10 @@ pub(crate) fn words(error: &ClientError) -> String {
     }
     let mut cause = shared.source();
     while let Some(error) = cause {
+        // Further lines are advice of the client's own.
         let more = error.to_string();
-        if !more.is_empty() && !text.contains(&more) {
+        let more = more.lines().next().unwrap_or_default();
+        if !more.is_empty() && !text.contains(more) {
             text = format!("{text}: {more}");
         }
         cause = error.source();
