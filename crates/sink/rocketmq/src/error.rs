@@ -86,7 +86,12 @@ pub(crate) fn words(error: &ClientError) -> String {
 
 /// An error of the connection as a whole.
 pub(crate) fn broker_error(operation: &str, place: &str, error: &ClientError) -> SinkError {
+    let words = words(error);
     let (kind, hint) = match refusal(error) {
+        Refusal::Passing if words.contains("certificate") => (
+            ErrorKind::Invalid,
+            "check security.ca, certificate and key, and the name in the server's certificate",
+        ),
         Refusal::Forbidden => (
             ErrorKind::Invalid,
             "check security.access_key and secret_key, and what ACL grants them",
@@ -97,9 +102,7 @@ pub(crate) fn broker_error(operation: &str, place: &str, error: &ClientError) ->
             "are the name server and the broker up, and is the address right?",
         ),
     };
-    SinkError::new(kind, operation, words(error))
-        .at(place)
-        .hint(hint)
+    SinkError::new(kind, operation, words).at(place).hint(hint)
 }
 
 pub(crate) fn rejected(rejection: Rejection) -> SinkError {

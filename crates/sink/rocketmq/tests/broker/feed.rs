@@ -123,10 +123,20 @@ impl Feed {
     /// Delivers the rows up to `count` from where the cursor is, with a flush after each `batch` rows;
     /// opens the sink again after passing faults, as the pipeline does.
     pub fn deliver(&self, sink: &mut dyn Sink, count: u64, batch: u64) -> Result<u32, SinkError> {
+        self.deliver_while(sink, batch, &|done| done < count)
+    }
+
+    /// Delivers for as long as `more` says, which is given the number of rows that are delivered.
+    pub fn deliver_while(
+        &self,
+        sink: &mut dyn Sink,
+        batch: u64,
+        more: &dyn Fn(u64) -> bool,
+    ) -> Result<u32, SinkError> {
         let end = Instant::now() + Duration::from_secs(120);
         let mut faults = 0;
         loop {
-            match self.deliver_once(sink, count, batch) {
+            match self.deliver_once(sink, batch, more) {
                 Ok(()) => return Ok(faults),
                 Err(error) if error.kind == ErrorKind::Unavailable && Instant::now() < end => {
                     eprintln!("{error}");
@@ -138,15 +148,19 @@ impl Feed {
         }
     }
 
-    fn deliver_once(&self, sink: &mut dyn Sink, count: u64, batch: u64) -> Result<(), SinkError> {
+    fn deliver_once(
+        &self,
+        sink: &mut dyn Sink,
+        batch: u64,
+        more: &dyn Fn(u64) -> bool,
+    ) -> Result<(), SinkError> {
         let mut next = sink.open()?.map_or(0, |cursor| cursor.sequence - FIRST);
-        while next < count {
-            let end = count.min(next + batch);
-            for number in next..end {
+        while more(next) {
+            for number in next..next + batch {
                 self.write(sink, number)?;
             }
-            sink.flush(&cursor(end))?;
-            next = end;
+            next += batch;
+            sink.flush(&cursor(next))?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use feed::{FIRST, Feed, cursor};
 use sink_rocketmq::{Identity, RocketMqConfig, RocketMqSink};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use testkit::RocketMq;
 use testkit::rocketmq::{Part, RocketMessage};
@@ -97,19 +98,37 @@ fn a_broker_that_crashes_loses_and_disorders_nothing() {
     let _guard = testkit::one_at_a_time();
     let server = RocketMq::start(&[]);
     let feed = Feed::new("orders", 200, 200);
-    let mut sink = sink(&server.namesrv(), &[]);
+    let mut sink = sink(&server.namesrv(), &[("timeout_s", serde_json::json!(3))]);
+    // A batch is tried again for 3 s only: now and then the sink starts over from its cursor.
+    let (ended, delivered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let more = |done| {
+        delivered.store(done, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+        !ended.load(Ordering::Relaxed)
+    };
+    let mut seen = Vec::new();
     let faults = std::thread::scope(|scope| {
-        let delivery = scope.spawn(|| feed.deliver(&mut sink, 60_000, 500));
-        for _ in 0..3 {
-            std::thread::sleep(Duration::from_millis(1200));
+        let delivery = scope.spawn(|| feed.deliver_while(&mut sink, 200, &more));
+        for round in 0..4 {
+            std::thread::sleep(Duration::from_millis(1200 + 37 * round));
             server.kill_part(Part::Broker);
-            std::thread::sleep(Duration::from_millis(500));
+            seen.push(delivered.load(Ordering::Relaxed));
+            std::thread::sleep(Duration::from_millis(500 + 3000 * (round % 2)));
             server.restart_part(Part::Broker);
         }
+        std::thread::sleep(Duration::from_millis(1000));
+        ended.store(true, Ordering::Relaxed);
         delivery.join().expect("no panic")
     });
     let faults = faults.expect("it delivers");
-    let repeats = check_history(&feed, &server.messages("shop-orders"), 60_000);
+    let count = delivered.load(Ordering::Relaxed);
+    seen.push(count);
+    assert!(
+        seen.is_sorted_by(|a, b| a < b),
+        "no delivery between crashes: {seen:?}"
+    );
+    let repeats = check_history(&feed, &server.messages("shop-orders"), count);
+    eprintln!("delivered by each crash: {seen:?}");
     eprintln!("opened again {faults} times, {repeats} messages came twice");
 }
 
@@ -347,7 +366,41 @@ fn messages_go_over_tls() {
     let strict = serde_json::json!({"tls": true});
     let refused: Result<_, SinkError> =
         self::sink(&server.namesrv(), &[("security", strict)]).open();
-    eprintln!("{}", refused.expect_err("nobody vouches for it"));
+    let refused = refused.expect_err("nobody vouches for it");
+    assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+}
+
+#[test]
+#[ignore = "needs RocketMQ"]
+fn a_user_signs_in_with_keys() {
+    let _guard = testkit::one_at_a_time();
+    let provider = "org.apache.rocketmq.auth.authentication.provider";
+    let settings = [
+        "authenticationEnabled=true".to_owned(),
+        format!("authenticationProvider={provider}.DefaultAuthenticationProvider"),
+        format!("authenticationMetadataProvider={provider}.LocalAuthenticationMetadataProvider"),
+        r#"initAuthenticationUser={"username":"hw","password":"12345678"}"#.to_owned(),
+        r#"innerClientAuthenticationCredentials={"accessKey":"hw","secretKey":"12345678"}"#
+            .to_owned(),
+    ];
+    let options: Vec<&str> = settings
+        .iter()
+        .flat_map(|setting| ["--set", setting.as_str()])
+        .collect();
+    let server = RocketMq::start(&options);
+    let keys = serde_json::json!({"access_key": "hw", "secret_key": "12345678"});
+    let feed = Feed::new("orders", 50, 10);
+    let mut sink = sink(&server.namesrv(), &[("security", keys.clone())]);
+    feed.deliver(&mut sink, 100, 50).expect("it delivers");
+    drop(sink);
+    let mut again = self::sink(&server.namesrv(), &[("security", keys)]);
+    assert_eq!(again.open().expect("it opens"), Some(cursor(100)));
+    let wrong = serde_json::json!({"access_key": "hw", "secret_key": "wrong"});
+    for security in [wrong, serde_json::json!({})] {
+        let mut sink = self::sink(&server.namesrv(), &[("security", security)]);
+        let refused = sink.open().expect_err("it does not know the key");
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{refused}");
+    }
 }
 
 #[test]
