@@ -110,6 +110,16 @@ fn a_broker_that_crashes_loses_and_disorders_nothing() {
     let faults = std::thread::scope(|scope| {
         let delivery = scope.spawn(|| feed.deliver_while(&mut sink, 200, &more));
         for round in 0..4 {
+            let before = delivered.load(Ordering::Relaxed);
+            let back = Instant::now();
+            while delivered.load(Ordering::Relaxed) == before {
+                assert!(
+                    back.elapsed() < Duration::from_secs(60),
+                    "delivery does not go on"
+                );
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            eprintln!("went on after {:?}", back.elapsed());
             std::thread::sleep(Duration::from_millis(1200 + 37 * round));
             server.kill_part(Part::Broker);
             seen.push(delivered.load(Ordering::Relaxed));
