@@ -1,0 +1,199 @@
+//! Settings of a RocketMQ sink.
+
+use format::settings::{FormatName, FormatOptions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A RocketMQ sink.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RocketMqConfig {
+    /// Name servers, `host:port`.
+    pub name_servers: Vec<String>,
+    /// Encryption and authentication. Default: plain text without authentication.
+    #[serde(default)]
+    pub security: Security,
+    /// Topic of a table's rows; `{database}` and `{table}` stand for its names. In the names, bytes
+    /// other than letters, digits and `_` become `%` and two hex digits, so that no two tables share a
+    /// topic. At most 127 bytes when filled in. Default `{database}-{table}`.
+    #[serde(default = "topic_default")]
+    pub topic: String,
+    /// Tag of a table's messages, written like `topic`; empty for none. Default `{table}`.
+    #[serde(default = "tag_default")]
+    pub tag: String,
+    /// Topic of DDL statements. Default: the table's own, in queue 0; statements without a table
+    /// (CREATE DATABASE) are then not sent.
+    #[serde(default)]
+    pub ddl_topic: Option<String>,
+    /// Producer group. Default `headwater-PIPELINE-SINK`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Which rows share a queue, and so keep their order. Default `primary_key`.
+    #[serde(default)]
+    pub partition_by: PartitionBy,
+    /// The KEYS property and the sharding key: `primary_key` (its columns' texts joined by `^`) or
+    /// `none`. Default primary_key.
+    #[serde(default)]
+    pub key: KeyConfig,
+    /// The messages' format. Default canal-json.
+    #[serde(default)]
+    pub format: FormatName,
+    /// The format's own settings.
+    #[serde(default)]
+    pub format_options: FormatOptions,
+    /// Topic with one queue that holds this sink's cursor; made when missing. Default
+    /// `headwater-cursor-PIPELINE-SINK`.
+    #[serde(default)]
+    pub cursor_topic: Option<String>,
+    /// Make missing topics with these settings. Default: a missing topic parks its tables.
+    #[serde(default)]
+    pub create_topics: Option<CreateTopics>,
+    /// What to do when a topic's queues are no longer those that this sink first wrote to: `park` its
+    /// tables when queues were added and wait when some are away, or `rehash`: keys move to other
+    /// queues. Let consumers drain first, and set it for one start only. Default park.
+    #[serde(default)]
+    pub queues_changed: QueuesChanged,
+    /// Whether messages of one queue are sent many at a time. Turn it off for services that refuse
+    /// batches. Default true.
+    #[serde(default = "yes")]
+    pub batch: bool,
+    /// Largest message body, bytes; a larger one parks its key. The broker's `maxMessageSize` (4194304
+    /// unless set) must also hold the topic, the properties and 100 bytes. Default 4128768.
+    #[serde(default = "message_bytes_default")]
+    pub message_bytes_max: u32,
+    /// Bytes that may wait to be acknowledged, KiB, 64 to 1048576. Default 16384.
+    #[serde(default = "queue_default")]
+    pub queue_kib: u32,
+    /// How long one request may take, seconds, 1 to 60. Default 5.
+    #[serde(default = "request_timeout_default")]
+    pub request_timeout_s: u32,
+    /// How long one batch is tried again before the sink starts over, seconds, 1 to 3600. Default 60.
+    #[serde(default = "timeout_default")]
+    pub timeout_s: u32,
+}
+
+fn topic_default() -> String {
+    "{database}-{table}".into()
+}
+
+fn tag_default() -> String {
+    "{table}".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The broker's own limit of 4 MiB less 64 KiB for topic, properties and the rest of a message.
+fn message_bytes_default() -> u32 {
+    4_194_304 - 65_536
+}
+
+fn queue_default() -> u32 {
+    16_384
+}
+
+fn request_timeout_default() -> u32 {
+    5
+}
+
+fn timeout_default() -> u32 {
+    60
+}
+
+/// Encryption and authentication.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Security {
+    /// Whether connections are encrypted. Default false.
+    pub tls: bool,
+    /// CA certificates, PEM file. Default: the system's.
+    pub ca: Option<PathBuf>,
+    /// Client certificate, PEM file.
+    pub certificate: Option<PathBuf>,
+    /// Client key, PEM file.
+    pub key: Option<PathBuf>,
+    /// Password of the client key.
+    pub key_password: Option<String>,
+    /// Whether the servers' certificates are checked: that the CA signed them, and that they name the
+    /// host. Default true.
+    pub verify_certificate: Option<bool>,
+    /// Access key (user name) of ACL.
+    pub access_key: Option<String>,
+    /// Secret key (password) of ACL.
+    pub secret_key: Option<String>,
+    /// Security token that belongs to temporary keys.
+    pub security_token: Option<String>,
+}
+
+impl std::fmt::Debug for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Security")
+            .field("tls", &self.tls)
+            .field("access_key", &self.access_key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which rows share a queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionBy {
+    /// Rows with the same key (the primary key, else the first unique NOT NULL key, else the whole
+    /// row). A change of the key goes out as a delete of the old and an insert of the new key.
+    #[default]
+    PrimaryKey,
+    /// All rows of a table.
+    Table,
+    /// Everything to queue 0: the order of all in one topic.
+    First,
+    /// Rows with the same values in these columns.
+    Columns(Vec<String>),
+}
+
+/// The KEYS property and the sharding key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyConfig {
+    /// The key columns' texts joined by `^`.
+    #[default]
+    PrimaryKey,
+    /// Neither.
+    None,
+}
+
+/// See [`RocketMqConfig::queues_changed`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum QueuesChanged {
+    /// Set the topic's tables aside, or wait for the queues that are away.
+    #[default]
+    Park,
+    /// Spread keys over the queues that there are now.
+    Rehash,
+}
+
+/// Settings of topics that are made.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTopics {
+    /// Queues on each broker, 1 to 1024. Default 4.
+    #[serde(default = "queues_default")]
+    pub queues: u32,
+    /// Cluster on whose brokers topics are made. Default `DefaultCluster`.
+    #[serde(default = "cluster_default")]
+    pub cluster: String,
+    /// Attributes, each with a `+` before its name: `{"+message.type": "FIFO"}`.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}
+
+pub(crate) fn cluster_default() -> String {
+    "DefaultCluster".into()
+}
+
+fn queues_default() -> u32 {
+    4
+}
