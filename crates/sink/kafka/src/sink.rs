@@ -134,12 +134,7 @@ impl KafkaSink {
 impl KafkaSink {
     fn broker_error(&self, operation: &str, error: &KafkaError) -> SinkError {
         // A call that timed out says little; the connection's own trouble says why.
-        let trouble = self
-            .context
-            .trouble
-            .lock()
-            .ok()
-            .and_then(|mut trouble| trouble.take());
+        let trouble = self.context.connection.take_trouble();
         let plain = broker_error(operation, &self.config.brokers, error);
         match trouble {
             Some(trouble) if plain.kind == ErrorKind::Unavailable => {
