@@ -5,6 +5,7 @@
 //! update. So columns are joined by name; a column that a message leaves out is unknown in its row, and
 //! goes from the table only when a statement changed the table and the next whole row lacks it.
 
+use crate::controls::Controls;
 use change::value::{Cell, Value, put_cell};
 use change::wire::{WireReader, put_u64};
 use change::{Batch, Column, ColumnType, Image, SchemaVersion, SourceError, TableId, TableSchema};
@@ -64,6 +65,8 @@ pub(crate) struct Tables {
     by_name: HashMap<String, usize>,
     keys: BTreeMap<String, Vec<String>>,
     name: String,
+    /// What the open transaction says of tables.
+    pub controls: Controls,
 }
 
 impl Tables {
@@ -137,7 +140,7 @@ impl Tables {
             if is_meant && !table.altered {
                 table.altered = true;
                 let key = format!("{ALTERED}{}", table.schema.table.0);
-                batch.control(key.as_bytes(), Some(b"1"));
+                self.controls.put(batch, &key, Some(b"1"));
             }
         }
     }
@@ -156,7 +159,7 @@ impl Tables {
                 schema.columns.iter_mut().for_each(make_text);
             }
             self.set_key(&mut schema, told);
-            announce(&schema, batch);
+            self.controls.schema(&schema, batch);
             self.push(schema);
             let table = self.tables.len() - 1;
             let map = None;
@@ -176,11 +179,11 @@ impl Tables {
         if table.altered && told.is_whole {
             table.altered = false;
             let key = format!("{ALTERED}{}", table.schema.table.0);
-            batch.control(key.as_bytes(), None);
+            self.controls.put(batch, &key, None);
         }
         if next != table.schema {
             next.version = SchemaVersion(table.schema.version.0 + 1);
-            announce(&next, batch);
+            self.controls.schema(&next, batch);
             table.schema = next;
         }
         let columns = &table.schema.columns;
@@ -310,13 +313,6 @@ fn add_column(columns: &mut Vec<Column>, told: &Told<'_>, at: usize) {
         (Some(known), Types::Widest) if has_value(told, at) => widen(&mut columns[known], &column),
         (Some(_), _) => {}
     }
-}
-
-fn announce(schema: &TableSchema, batch: &mut Batch) {
-    let name = format!("schema/{}/{}", schema.table.0, schema.version.0);
-    let mut value = Vec::new();
-    schema.encode(&mut value);
-    batch.control(name.as_bytes(), Some(&value));
 }
 
 /// Whether a message tells the same columns and keys in the same order.
