@@ -72,9 +72,15 @@ struct Tx {
 pub(crate) enum Open {
     Nothing,
     /// A transaction that the next message may end; `is_named` when messages name their transaction.
-    Differs { is_named: bool, since: Instant },
+    Differs {
+        is_named: bool,
+        since: Instant,
+    },
     /// A transaction of this partition, whose end a message will tell.
-    Told { partition: usize, since: Instant },
+    Told {
+        partition: usize,
+        since: Instant,
+    },
 }
 
 /// Messages of one topic that were set aside.
@@ -390,11 +396,7 @@ impl Capture {
         self.tables.controls.settle();
     }
 
-    fn roll_back(
-        &mut self,
-        message: &Message<'_>,
-        batch: &mut Batch,
-    ) -> Result<(), SourceError> {
+    fn roll_back(&mut self, message: &Message<'_>, batch: &mut Batch) -> Result<(), SourceError> {
         match self.tx.take() {
             Some(mut tx) if tx.partition == message.partition && matches!(tx.end, End::Told) => {
                 if tx.begun {
@@ -570,7 +572,10 @@ impl Aside {
     fn text(&self) -> String {
         match self.count {
             1 => format!("a message was set aside: {}", self.reason),
-            count => format!("{count} messages were set aside, the last at {}", self.reason),
+            count => format!(
+                "{count} messages were set aside, the last at {}",
+                self.reason
+            ),
         }
     }
 }

@@ -78,7 +78,11 @@ impl Link {
         client.set("auto.offset.reset", "error");
         client.set("enable.partition.eof", "true");
         client.set("statistics.interval.ms", "1000");
-        if !config.kafka.properties.contains_key("fetch.queue.backoff.ms") {
+        if !config
+            .kafka
+            .properties
+            .contains_key("fetch.queue.backoff.ms")
+        {
             client.set("fetch.queue.backoff.ms", "20");
         }
         let context = Context {

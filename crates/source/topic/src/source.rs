@@ -93,7 +93,11 @@ impl TopicSource {
                 capture.partitions.push(partition);
             }
         }
-        let brokers = if broker_count == 1 { "broker" } else { "brokers" };
+        let brokers = if broker_count == 1 {
+            "broker"
+        } else {
+            "brokers"
+        };
         let now = Instant::now();
         let is_known = kept.is_some();
         let mut source = Self {
@@ -415,7 +419,9 @@ impl Source for TopicSource {
         let mean_bytes = self.bytes_received.checked_div(self.message_count);
         let lag_bytes = match behind {
             Some(0) => Some(0),
-            behind => behind.zip(mean_bytes).map(|(n, bytes)| n.saturating_mul(bytes)),
+            behind => behind
+                .zip(mean_bytes)
+                .map(|(n, bytes)| n.saturating_mul(bytes)),
         };
         let head_of: HashMap<&str, i64> = (partitions.iter().zip(&ends))
             .filter_map(|(p, end)| Some((p.place.as_str(), end.as_ref()?.end)))
@@ -437,7 +443,10 @@ impl Source for TopicSource {
             lag_seconds,
             tables: Vec::new(),
             parked: self.capture.parked(),
-            trouble: self.away.as_ref().map_or_else(String::new, |(text, _)| text.clone()),
+            trouble: self
+                .away
+                .as_ref()
+                .map_or_else(String::new, |(text, _)| text.clone()),
             bytes_received: self.bytes_received,
         }
     }
@@ -518,17 +527,17 @@ const LOST_HINT: &str = "start with a fresh journal directory, and bring the tar
 /// Errors: `Lost`.
 fn is_kept(place: &str, next: i64, (low, high): (i64, i64)) -> Result<(), SourceError> {
     let detail = if next < low {
-        format!("the topic begins at offset {low} now: what came before was removed by its retention")
+        format!(
+            "the topic begins at offset {low} now: what came before was removed by its retention"
+        )
     } else if next > high {
         format!("the topic ends at offset {high}: it was made anew, or the brokers lost its end")
     } else {
         return Ok(());
     };
-    Err(
-        SourceError::new(ErrorKind::Lost, "read topics", detail)
-            .at(format!("{place}:{next}"))
-            .hint(format!("{LOST_HINT}; keep messages longer: retention.ms")),
-    )
+    Err(SourceError::new(ErrorKind::Lost, "read topics", detail)
+        .at(format!("{place}:{next}"))
+        .hint(format!("{LOST_HINT}; keep messages longer: retention.ms")))
 }
 
 /// Refuses another cluster behind the addresses.

@@ -230,8 +230,16 @@ impl Tables {
             columns.iter().map(|i| one(i).map(|i| i as u32)).collect()
         };
         let (key_of, unique_of) = (
-            if told.schema.primary_key.is_empty() { schema } else { told.schema },
-            if told.schema.unique_keys.is_empty() { schema } else { told.schema },
+            if told.schema.primary_key.is_empty() {
+                schema
+            } else {
+                told.schema
+            },
+            if told.schema.unique_keys.is_empty() {
+                schema
+            } else {
+                told.schema
+            },
         );
         next.primary_key = moved(key_of, &key_of.primary_key).unwrap_or_default();
         next.unique_keys = unique_of
@@ -249,7 +257,9 @@ impl Tables {
 
     /// The key that the config names, else what the message tells beside its columns.
     fn set_key(&self, schema: &mut TableSchema, told: &Told<'_>) {
-        let configured = self.keys.get(&format!("{}.{}", schema.database, schema.name));
+        let configured = self
+            .keys
+            .get(&format!("{}.{}", schema.database, schema.name));
         let names = match configured {
             Some(names) => names,
             None if !told.key.is_empty() => told.key,
@@ -352,13 +362,30 @@ fn make_text(column: &mut Column) {
 fn widen(known: &mut Column, told: &Column) {
     use ColumnType as T;
     let kind = match (&known.kind, &told.kind) {
-        (T::Int { bytes: a, unsigned: x }, T::Int { bytes: b, unsigned: y }) => T::Int {
+        (
+            T::Int {
+                bytes: a,
+                unsigned: x,
+            },
+            T::Int {
+                bytes: b,
+                unsigned: y,
+            },
+        ) => T::Int {
             bytes: *a.max(b),
             unsigned: *x || *y,
         },
         (
-            T::Decimal { precision: a, scale: c, unsigned: x },
-            T::Decimal { precision: b, scale: d, unsigned: y },
+            T::Decimal {
+                precision: a,
+                scale: c,
+                unsigned: x,
+            },
+            T::Decimal {
+                precision: b,
+                scale: d,
+                unsigned: y,
+            },
         ) => T::Decimal {
             precision: *a.max(b),
             scale: *c.max(d),

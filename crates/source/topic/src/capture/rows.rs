@@ -85,7 +85,10 @@ impl Capture {
             FormatName::SharePlexJson => Types::Text,
             FormatName::DebeziumJson => {
                 let payload = message.payload.unwrap_or_default();
-                match self.has_schema.unwrap_or_else(|| begins_with_schema(payload)) {
+                match self
+                    .has_schema
+                    .unwrap_or_else(|| begins_with_schema(payload))
+                {
                     true => Types::Exact,
                     false => Types::Text,
                 }
