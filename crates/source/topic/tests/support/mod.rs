@@ -29,7 +29,7 @@ pub struct Journal {
 impl Journal {
     /// Takes a batch; with a limit only that many commits of it, as a crash would leave it.
     pub fn apply(&mut self, batch: &Batch, commits_max: usize) {
-        let until = self.commits + commits_max;
+        let until = self.commits.saturating_add(commits_max);
         for entry in batch.entries() {
             if self.commits >= until {
                 return;
