@@ -5,6 +5,7 @@ use crate::error::{broker_error, invalid};
 use crate::lag::Seen;
 use change::SourceError;
 use change::contract::ErrorKind;
+use kafka_client::Mechanism;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -20,6 +21,9 @@ use std::time::{Duration, Instant};
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions while messages flow wait at most this long.
 const SHORT_CALL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The wish for a token is there when the client is; this is more than it takes.
+const TOKEN_WAIT: Duration = Duration::from_millis(100);
 
 /// What the client tells between calls.
 #[derive(Clone, Default)]
@@ -89,9 +93,13 @@ impl Link {
             connection: kafka_client::Context::new(&config.kafka.security),
             seen: Arc::default(),
         };
-        let consumer = client
+        let consumer: BaseConsumer<Context> = client
             .create_with_context(context.clone())
             .map_err(|error| invalid(error.to_string(), "check security and properties"))?;
+        if config.kafka.security.mechanism == Some(Mechanism::OauthBearer) {
+            // The client wants its first token before any question; the wish comes by polling.
+            consumer.poll(TOKEN_WAIT);
+        }
         Ok(Self {
             consumer,
             context,

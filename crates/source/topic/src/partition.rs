@@ -76,6 +76,11 @@ impl Partition {
         self.saved = Some(self.next);
     }
 
+    /// Where reading goes on: brokers' own records behind the last message are passed.
+    pub fn from(&self) -> i64 {
+        self.read.max(self.next)
+    }
+
     pub fn is_saved(&self) -> bool {
         self.saved == Some(self.next)
     }

@@ -127,8 +127,15 @@ impl TopicSource {
             numbers.resize(numbers.len().max(place + 1), None);
             numbers[place] = Some(index);
         }
+        if is_new {
+            // What waited comes again.
+            for partition in &mut self.capture.partitions {
+                partition.waiting.clear();
+            }
+            self.waiting_bytes = 0;
+        }
         let partitions = self.capture.partitions[first..].iter();
-        let places = partitions.map(|p| (p.topic.as_str(), p.number, p.read));
+        let places = partitions.map(|p| (p.topic.as_str(), p.number, p.from()));
         self.link.read(places, is_new)
     }
 
@@ -231,7 +238,7 @@ impl TopicSource {
     fn find_lost(&mut self) -> Result<(), SourceError> {
         for partition in &self.capture.partitions {
             match self.link.ends(&partition.topic, partition.number) {
-                Ok(ends) => is_kept(&partition.place, partition.read, ends)?,
+                Ok(ends) => is_kept(&partition.place, partition.from(), ends)?,
                 Err(error) if error.kind == ErrorKind::Unavailable => {}
                 Err(error) => return Err(error),
             }
@@ -364,6 +371,12 @@ impl Source for TopicSource {
         loop {
             self.take_waiting(batch)?;
             if batch.byte_count() >= BATCH_BYTES {
+                if let Open::Differs {
+                    is_named: false, ..
+                } = self.capture.open()
+                {
+                    self.capture.commit(batch);
+                }
                 return Ok(Progress::Data);
             }
             if self.take_next(Duration::ZERO, batch)? {

@@ -317,3 +317,60 @@ fn brokers_that_are_away_and_partitions_that_are_added() {
     });
     assert_eq!(source.status().trouble, "");
 }
+
+#[test]
+#[ignore = "starts a broker"]
+fn a_transaction_with_an_end_is_whole_while_other_partitions_wait() {
+    let kafka = Kafka::start(&[]);
+    let topics = Topics::new(&kafka.bootstrap());
+    topics.create("marked", 2, &[]);
+    let writer = Writer::new(&kafka.bootstrap(), None);
+    let send = |partition, text: &str| {
+        writer.send("marked", partition, Some(text.as_bytes()));
+        writer.flush();
+    };
+    let row = |id: u64| {
+        format!(
+            r#"{{"before":null,"after":{{"id":{id}}},"source":{{"db":"shop","table":"t","ts_ms":{id}}},"op":"c"}}"#
+        )
+    };
+    let mark = |status: &str| format!(r#"{{"status":"{status}","id":"x","ts_ms":1}}"#);
+    let config = config(&kafka.bootstrap(), "marked", "debezium-json");
+    let mut journal = Journal::default();
+    let mut source = TopicSource::open(config.clone(), Resume::default()).unwrap();
+    run(&mut source, &mut journal, |_, journal| journal.commits > 0);
+    let commits = journal.commits;
+    send(0, &mark("BEGIN"));
+    send(0, &row(1));
+    send(1, &row(2));
+    let until = Instant::now() + Duration::from_secs(1);
+    run(&mut source, &mut journal, |_, _| Instant::now() > until);
+    assert_eq!(journal.commits, commits, "{:?}", journal.lines);
+    send(0, &row(3));
+    send(0, &mark("END"));
+    run(&mut source, &mut journal, |_, journal| {
+        journal.lines.len() == 3
+    });
+    assert_eq!(journal.commits, commits + 2);
+    let rows = ["Insert0 t  > 1", "Insert0 t  > 3", "Insert0 t  > 2"];
+    assert_eq!(journal.lines, rows);
+
+    // An end that does not come is not waited for without limit.
+    send(0, &mark("BEGIN"));
+    send(0, &row(4));
+    send(1, &row(5));
+    run(&mut source, &mut journal, |_, journal| {
+        journal.lines.len() == 5
+    });
+    drop(source);
+    let mut source = TopicSource::open(config, journal.resume()).unwrap();
+    send(0, &row(6));
+    send(0, &mark("END"));
+    run(&mut source, &mut journal, |_, journal| {
+        journal.lines.len() == 6
+    });
+    assert_eq!(
+        journal.lines[3..],
+        ["Insert0 t  > 4", "Insert0 t  > 5", "Insert0 t  > 6"]
+    );
+}

@@ -34,6 +34,15 @@ impl Bench {
     }
 
     fn try_send(&mut self, partition: usize, key: &str, text: &str) -> Result<(), SourceError> {
+        self.try_send_bytes(partition, key, text.as_bytes())
+    }
+
+    fn try_send_bytes(
+        &mut self,
+        partition: usize,
+        key: &str,
+        payload: &[u8],
+    ) -> Result<(), SourceError> {
         let offset = self.next[partition];
         self.next[partition] += 1;
         let message = Message {
@@ -41,7 +50,7 @@ impl Bench {
             offset,
             time_ms: 1_700_000_000_000,
             key: (!key.is_empty()).then_some(key.as_bytes()),
-            payload: (text != "-").then_some(text.as_bytes()),
+            payload: (payload != b"-").then_some(payload),
         };
         self.capture.take(message, &mut self.batch)
     }
@@ -470,5 +479,143 @@ fn the_journal_gives_back_what_it_was_told() {
             let error = again.capture.restore(&broken).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Corrupt);
         }
+    }
+}
+
+/// A change as a journal gives it to an encoder.
+fn encoded(
+    format: &str,
+    options: &str,
+    steps: &[(Operation, [Option<[Cell<'_>; 2]>; 2])],
+) -> Vec<Vec<u8>> {
+    let format: FormatName = serde_json::from_str(&format!("\"{format}\"")).unwrap();
+    let options = serde_json::from_str(options).unwrap();
+    let mut encoder = format.encoder(&options).unwrap();
+    let mut seed = Bench::new(&config("canal-json"));
+    seed.send(
+        0,
+        &canal("INSERT", 1000, "", r#"{"id":"1","name":"a"}"#, "null"),
+    );
+    seed.lines();
+    let table = &seed.schemas[&(1, 1)];
+    let header = TransactionHeader {
+        file: "bin.000001".into(),
+        commit_time_us: 1_700_000_000_000_000,
+        time_s: 1_700_000_000,
+        ..TransactionHeader::default()
+    };
+    let trailer = TransactionTrailer::default();
+    let ahead = change::event::Ahead {
+        operations: steps.len() as u64,
+        sent_before: 0,
+        commit_sequence: 99,
+    };
+    let mut messages = format::Messages::default();
+    let begin = change::Event::Begin {
+        sequence: 1,
+        header: &header,
+    };
+    let commit = change::Event::Commit {
+        sequence: 99,
+        header: &header,
+        trailer: &trailer,
+    };
+    if encoder.looks_ahead() {
+        encoder.transaction(&ahead);
+    }
+    encoder.encode(&begin, &mut messages).unwrap();
+    for (at, (operation, images)) in steps.iter().enumerate() {
+        let stored = images.map(|image| image.map(|cells| stored(&cells)));
+        let [before, after] = &stored;
+        let row = change::RowChange {
+            sequence: 2 + at as u64,
+            table,
+            operation: *operation,
+            before: before
+                .as_deref()
+                .map(|b| Image::read(&mut WireReader::new(b), b).unwrap()),
+            after: after
+                .as_deref()
+                .map(|b| Image::read(&mut WireReader::new(b), b).unwrap()),
+            key_token: 1,
+            old_key_token: None,
+            meta: RowMeta {
+                group: at as u32,
+                end_offset: 100,
+                time_s: 1_700_000_000,
+            },
+            header: &header,
+            statement: None,
+        };
+        encoder
+            .encode(&change::Event::Row(row), &mut messages)
+            .unwrap();
+    }
+    encoder.encode(&commit, &mut messages).unwrap();
+    messages.iter().map(<[u8]>::to_vec).collect()
+}
+
+fn stored(cells: &[Cell<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_u64(&mut out, cells.len() as u64);
+    cells
+        .iter()
+        .for_each(|cell| change::value::put_cell(&mut out, *cell));
+    out
+}
+
+#[test]
+fn what_our_own_encoders_write_is_one_transaction_in_every_format() {
+    let row = |id, name| [Cell::Value(Value::Int(id)), Cell::Value(Value::Text(name))];
+    let steps = [
+        (Operation::Insert, [None, Some(row(1, "a"))]),
+        (Operation::Update, [Some(row(1, "a")), Some(row(1, "b"))]),
+        (Operation::Delete, [Some(row(1, "b")), None]),
+    ];
+    for (format, options) in [
+        ("canal-json", "{}"),
+        ("canal-json", r#"{"flavour":"dts"}"#),
+        ("shareplex-json", "{}"),
+        ("shareplex-json", r#"{"update":"before_after"}"#),
+        ("debezium-json", "{}"),
+        ("debezium-json", r#"{"schema":"inline"}"#),
+        ("dts-avro", "{}"),
+        ("dts-avro", r#"{"transactions":true}"#),
+    ] {
+        let mut bench = Bench::new(&config(format));
+        for message in encoded(format, options, &steps) {
+            bench.try_send_bytes(0, r#"{"id":1}"#, &message).unwrap();
+        }
+        let is_marked = options.contains("transactions");
+        let is_closed = bench.capture.open() == Open::Nothing;
+        assert_eq!(is_closed, is_marked, "{format} {options}");
+        bench.capture.commit(&mut bench.batch);
+        let is_typed = match format {
+            "canal-json" | "dts-avro" => true,
+            _ => options.contains("inline"),
+        };
+        let (id, key) = match (is_typed, format) {
+            (true, _) => ("1", "[0]"),
+            // No message of this format tells a key.
+            (false, "shareplex-json") => ("'1'", "[]"),
+            (false, _) => ("'1'", "[0]"),
+        };
+        let update = match key {
+            "[]" => vec![
+                format!("delete first orders {id}|'a' > -"),
+                format!("insert second orders - > {id}|'b'"),
+            ],
+            _ => vec![format!("update orders {id}|'a' > {id}|'b'")],
+        };
+        let lines = bench.lines();
+        let mut expected = vec![
+            format!("schema/1/1 id,name {key}"),
+            format!("insert orders - > {id}|'a'"),
+        ];
+        expected.extend(update);
+        expected.push(format!("delete orders {id}|'b' > -"));
+        let rows = lines[1..lines.len() - 2].to_vec();
+        assert_eq!(rows, expected, "{format} {options}");
+        assert!(lines[lines.len() - 1].ends_with("rows 3"), "{lines:?}");
     }
 }
