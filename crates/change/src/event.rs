@@ -28,6 +28,31 @@ pub struct RowChange<'a> {
     pub statement: Option<&'a str>,
 }
 
+impl<'a> RowChange<'a> {
+    /// A change of the key as each key's own part: the old one goes, the new one comes; none for other
+    /// changes, and where the log has no row before.
+    pub fn split_key_change(&self) -> Option<(RowChange<'a>, RowChange<'a>)> {
+        let (Some(old_token), Some(_)) = (self.old_key_token, self.before) else {
+            return None;
+        };
+        let gone = RowChange {
+            operation: Operation::Delete,
+            after: None,
+            key_token: old_token,
+            old_key_token: None,
+            sequence: self.sequence - 1,
+            ..*self
+        };
+        let come = RowChange {
+            operation: Operation::Insert,
+            before: None,
+            old_key_token: None,
+            ..*self
+        };
+        Some((gone, come))
+    }
+}
+
 /// A statement in its place.
 #[derive(Debug, Clone, Copy)]
 pub struct DdlChange<'a> {

@@ -196,7 +196,7 @@ impl FormatName {
                 Box::new(SharePlexJsonDecoder::new(options.op_words))
             }
             FormatName::DebeziumJson => Box::new(DebeziumJsonDecoder::default()),
-            FormatName::DtsAvro => Box::new(DtsAvroDecoder::default()),
+            FormatName::DtsAvro => Box::new(DtsAvroDecoder),
         })
     }
 }

@@ -101,6 +101,23 @@ pub fn source(
             }
             Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
         }
+        SourceConfig::Topic(config) => {
+            let mut config = config.clone();
+            let security = &mut config.kafka.security;
+            for file in [
+                &mut security.ca,
+                &mut security.certificate,
+                &mut security.key,
+                &mut security.token_file,
+            ] {
+                *file = file.take().map(|file| place.path(&file));
+            }
+            let resume = source_topic::Resume {
+                position: resume.position,
+                control: resume.control,
+            };
+            Ok(Box::new(source_topic::TopicSource::open(config, resume)?))
+        }
         SourceConfig::Recorded(config) => {
             let mut config = config.clone();
             for file in &mut config.files {
@@ -139,6 +156,10 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
         }
         return Ok(Box::new(KafkaSink::new(kafka, &identity)?));
     }
+    #[cfg(feature = "rocketmq")]
+    if let Some(rocketmq) = &config.rocketmq {
+        return rocketmq_sink(rocketmq, config, place);
+    }
     if let Some(file) = &config.file {
         let encoder = file
             .format
@@ -162,10 +183,35 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
     Ok(Box::new(StdoutSink::new(encoder)))
 }
 
+#[cfg(feature = "rocketmq")]
+fn rocketmq_sink(
+    rocketmq: &sink_rocketmq::RocketMqConfig,
+    config: &SinkConfig,
+    place: &Place,
+) -> Result<Box<dyn Sink>, SinkError> {
+    let identity = sink_rocketmq::Identity {
+        pipeline: place.name.clone(),
+        sink: config.name.clone(),
+    };
+    let mut rocketmq = rocketmq.clone();
+    let security = &mut rocketmq.security;
+    for file in [
+        &mut security.ca,
+        &mut security.certificate,
+        &mut security.key,
+    ] {
+        *file = file.take().map(|file| place.path(&file));
+    }
+    Ok(Box::new(sink_rocketmq::RocketMqSink::new(
+        rocketmq, &identity,
+    )?))
+}
+
 /// How one sink is driven.
 pub fn delivery(config: &SinkConfig, recover: bool) -> DeliveryConfig {
+    let is_broker = config.kafka.is_some() || config.is_rocketmq();
     let is_kafka = config.kafka.is_some();
-    let delay = if is_kafka {
+    let delay = if is_broker {
         Duration::from_millis(20)
     } else {
         Duration::from_millis(100)

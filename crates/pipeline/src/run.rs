@@ -189,6 +189,13 @@ fn resumed(
     if resumed.position.is_some() || !options.recover {
         return Ok(resumed);
     }
+    if matches!(config.source, SourceConfig::Topic(_)) {
+        return Err(trouble(
+            Trouble::Config,
+            "recover: a sink's cursor does not hold the offsets of all partitions that a topic source \
+             reads; hint: put the journal's directory back, or start anew with fresh cursors",
+        ));
+    }
     let mut positions = Vec::new();
     for sink in &config.sinks {
         let mut built =
@@ -285,7 +292,7 @@ impl Running {
                 SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
                     source.snapshot != source_mysql::config::SnapshotMode::Never
                 }
-                SourceConfig::Recorded(_) => false,
+                SourceConfig::Recorded(_) | SourceConfig::Topic(_) => false,
             },
         });
         let socket = control::listen(dir, handler).map_err(|error| {

@@ -23,6 +23,9 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
+/// What tests and releases build: the heavy sinks too. Always the same, so that nothing is built twice.
+pub const FULL: &str = "headwater/full";
+
 impl Step {
     /// A cargo command.
     pub fn cargo(name: &'static str, arguments: &[&str]) -> Self {
@@ -45,13 +48,22 @@ impl Step {
             "--release",
             "--workspace",
             "--all-targets",
+            "--features",
+            FULL,
             "--",
             "-D",
             "warnings",
         ];
         let mut docs = Self::cargo(
             "documentation",
-            &["doc", "--release", "--workspace", "--no-deps"],
+            &[
+                "doc",
+                "--release",
+                "--workspace",
+                "--no-deps",
+                "--features",
+                FULL,
+            ],
         );
         docs.environment.push(("RUSTDOCFLAGS", "-D warnings"));
         vec![

@@ -1,7 +1,7 @@
 //! `test`: everything in one pass, with one summary at its end.
 
 use crate::needs;
-use crate::steps::{Step, root, script};
+use crate::steps::{FULL, Step, root, script};
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -29,7 +29,14 @@ pub fn run() -> bool {
         .collect();
     let build = Step::cargo(
         "build of the tests",
-        &["test", "--release", "--workspace", "--no-run"],
+        &[
+            "test",
+            "--release",
+            "--workspace",
+            "--features",
+            FULL,
+            "--no-run",
+        ],
     );
     done.push(timed(build.name, || (build.run(), None)));
     match fetching.join() {
@@ -43,6 +50,8 @@ pub fn run() -> bool {
             "test",
             "--release",
             "--workspace",
+            "--features",
+            FULL,
             "--no-fail-fast",
             "--",
             "--include-ignored",

@@ -2,7 +2,8 @@
 
 use super::load;
 use crate::exit::{self, Failure};
-use pipeline::config::{Config, SourceConfig};
+use change::SinkError;
+use pipeline::config::{Config, SinkConfig, SourceConfig};
 use source_mysql::{CheckItem, CheckLevel};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -23,6 +24,22 @@ pub fn run(path: &Path) -> Result<(), Failure> {
                 }
             }
         }
+        SourceConfig::Topic(source) => match source_topic::check(source) {
+            Ok(lines) => {
+                for line in lines {
+                    print(&mut out, &ok(line))?;
+                }
+            }
+            Err(error) => {
+                let item = CheckItem {
+                    level: CheckLevel::Fail,
+                    text: error.to_string(),
+                    fix: None,
+                };
+                print(&mut out, &item)?;
+                worst = exit::SOURCE;
+            }
+        },
         SourceConfig::Recorded(source) => {
             for file in &source.files {
                 let file = place.path(file);
@@ -60,7 +77,12 @@ fn check_sinks(
     worst: &mut u8,
 ) -> Result<(), Failure> {
     for sink in &config.sinks {
-        let Some(kafka) = &sink.kafka else {
+        let checked = if let Some(kafka) = &sink.kafka {
+            let topic = |database: &str, table: &str| sink_kafka::topic_of(kafka, database, table);
+            sink_kafka::check(kafka, &topics(tables, topic)?)
+        } else if let Some(checked) = check_rocketmq(sink, tables)? {
+            checked
+        } else {
             let what = if sink.file.is_some() {
                 "file"
             } else {
@@ -69,15 +91,7 @@ fn check_sinks(
             print(out, &ok(format!("sink {}: {what}", sink.name)))?;
             continue;
         };
-        let mut topics = Vec::new();
-        for (database, table) in tables {
-            let topic = sink_kafka::topic_of(kafka, database, table)
-                .map_err(|error| Failure::new(exit::USAGE, error))?;
-            if !topics.contains(&topic) {
-                topics.push(topic);
-            }
-        }
-        match sink_kafka::check(kafka, &topics) {
+        match checked {
             Ok(lines) => {
                 for line in lines {
                     print(out, &ok(format!("sink {}: {line}", sink.name)))?;
@@ -99,6 +113,41 @@ fn check_sinks(
         }
     }
     Ok(())
+}
+
+type Checked = Result<Vec<String>, SinkError>;
+
+#[cfg(feature = "rocketmq")]
+fn check_rocketmq(
+    sink: &SinkConfig,
+    tables: &[(String, String)],
+) -> Result<Option<Checked>, Failure> {
+    let Some(rocketmq) = &sink.rocketmq else {
+        return Ok(None);
+    };
+    let topic = |database: &str, table: &str| sink_rocketmq::topic_of(rocketmq, database, table);
+    let topics = topics(tables, topic)?;
+    Ok(Some(sink_rocketmq::check(rocketmq, &topics)))
+}
+
+#[cfg(not(feature = "rocketmq"))]
+fn check_rocketmq(_: &SinkConfig, _: &[(String, String)]) -> Result<Option<Checked>, Failure> {
+    Ok(None)
+}
+
+/// The topics of the captured tables, each once.
+fn topics(
+    tables: &[(String, String)],
+    topic_of: impl Fn(&str, &str) -> Result<String, SinkError>,
+) -> Result<Vec<String>, Failure> {
+    let mut topics = Vec::new();
+    for (database, table) in tables {
+        let topic = topic_of(database, table).map_err(|error| Failure::new(exit::USAGE, error))?;
+        if !topics.contains(&topic) {
+            topics.push(topic);
+        }
+    }
+    Ok(topics)
 }
 
 fn ok(text: String) -> CheckItem {

@@ -234,10 +234,11 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
             sink.kafka.is_some(),
             sink.file.is_some(),
             sink.stdout.is_some(),
+            sink.is_rocketmq(),
         ];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
             let what = format!(
-                "sink `{}` must have exactly one of kafka, file, stdout",
+                "sink `{}` must have exactly one of kafka, rocketmq, file, stdout",
                 sink.name
             );
             return fail(what, "split it into one sink for each target");

@@ -49,6 +49,8 @@ pub enum SourceConfig {
     Mariadb(source_mysql::config::MysqlConfig),
     /// Recorded binlog files.
     Recorded(source_recorded::RecordedConfig),
+    /// Messages of another capture tool in Kafka topics.
+    Topic(source_topic::TopicConfig),
 }
 
 /// The journal.
@@ -105,7 +107,7 @@ pub struct EncryptionConfig {
     pub key_file: Option<PathBuf>,
 }
 
-/// One sink; exactly one of `kafka`, `file`, `stdout`.
+/// One sink; exactly one of `kafka`, `rocketmq`, `file`, `stdout`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SinkConfig {
@@ -114,6 +116,10 @@ pub struct SinkConfig {
     /// Apache Kafka.
     #[serde(default)]
     pub kafka: Option<sink_kafka::KafkaConfig>,
+    /// Apache RocketMQ (in builds with the feature `full`).
+    #[cfg(feature = "rocketmq")]
+    #[serde(default)]
+    pub rocketmq: Option<sink_rocketmq::RocketMqConfig>,
     /// A file.
     #[serde(default)]
     pub file: Option<FileConfig>,
@@ -139,6 +145,16 @@ pub struct SinkConfig {
     /// Keys of one table that may be parked before the whole table is. Default 1000.
     #[serde(default = "parked_default")]
     pub parked_keys_max: usize,
+}
+
+impl SinkConfig {
+    /// Whether it is a RocketMQ sink.
+    pub fn is_rocketmq(&self) -> bool {
+        #[cfg(feature = "rocketmq")]
+        return self.rocketmq.is_some();
+        #[cfg(not(feature = "rocketmq"))]
+        false
+    }
 }
 
 fn batch_default() -> Bytes {

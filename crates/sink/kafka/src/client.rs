@@ -1,8 +1,9 @@
 //! Connections: properties, callbacks, topics.
 
-use crate::config::{CreateTopics, Delivery, KafkaConfig, Mechanism, Protocol};
+use crate::config::{CreateTopics, Delivery, KafkaConfig};
 use crate::error::{broker_error, invalid};
 use change::SinkError;
+use kafka_client::Connection;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
@@ -11,9 +12,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 use std::error::Error;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Metadata and admin calls wait at most this long.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,58 +23,23 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Context {
     /// Records that were not delivered: index in the batch, and why.
     pub failed: Arc<Mutex<Vec<(usize, KafkaError)>>>,
-    /// The last trouble of the connection, for the error of a call that timed out.
-    pub trouble: Arc<Mutex<Option<KafkaError>>>,
-    token_file: Option<PathBuf>,
-    token_principal: String,
-    token_lifetime: Duration,
+    /// The connection's own part.
+    pub connection: kafka_client::Context,
 }
 
 impl ClientContext for Context {
-    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = kafka_client::Context::ENABLE_REFRESH_OAUTH_TOKEN;
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        match level {
-            RDKafkaLogLevel::Emerg
-            | RDKafkaLogLevel::Alert
-            | RDKafkaLogLevel::Critical
-            | RDKafkaLogLevel::Error => tracing::warn!(target: "kafka", facility, "{message}"),
-            _ => tracing::debug!(target: "kafka", facility, "{message}"),
-        }
+        self.connection.log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(target: "kafka", "{error}: {reason}");
-        // "All brokers are down" follows a refused login: the first says more.
-        let telling = |error: &KafkaError| {
-            matches!(
-                error.rdkafka_error_code(),
-                Some(
-                    RDKafkaErrorCode::Authentication
-                        | RDKafkaErrorCode::SaslAuthenticationFailed
-                        | RDKafkaErrorCode::SSL
-                )
-            )
-        };
-        if let Ok(mut trouble) = self.trouble.lock()
-            && !trouble.as_ref().is_some_and(telling)
-        {
-            *trouble = Some(error);
-        }
+        self.connection.error(error, reason);
     }
 
-    fn generate_oauth_token(&self, _config: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        let Some(path) = &self.token_file else {
-            return Err("security.token_file is not set".into());
-        };
-        let token = std::fs::read_to_string(path)
-            .map_err(|error| format!("read token file {}: {error}", path.display()))?;
-        let end = SystemTime::now().duration_since(UNIX_EPOCH)? + self.token_lifetime;
-        Ok(OAuthToken {
-            token: token.trim().to_owned(),
-            principal_name: self.token_principal.clone(),
-            lifetime_ms: i64::try_from(end.as_millis())?,
-        })
+    fn generate_oauth_token(&self, config: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.connection.generate_oauth_token(config)
     }
 }
 
@@ -93,113 +58,33 @@ impl ProducerContext for Context {
 impl ConsumerContext for Context {}
 
 /// Properties that the sink sets itself.
-const OWN: [&str; 12] = [
-    "bootstrap.servers",
+const OWNED: [&str; 5] = [
     "transactional.id",
     "enable.idempotence",
     "acks",
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.mechanisms",
-    "sasl.username",
-    "sasl.password",
     "isolation.level",
     "group.id",
-    "enable.auto.commit",
 ];
 
 pub(crate) fn context(config: &KafkaConfig) -> Context {
-    let security = &config.security;
     Context {
-        token_file: security.token_file.clone(),
-        token_principal: security
-            .token_principal
-            .clone()
-            .unwrap_or_else(|| "headwater".into()),
-        token_lifetime: Duration::from_secs(u64::from(security.token_lifetime_s.unwrap_or(300))),
-        ..Context::default()
+        failed: Arc::default(),
+        connection: kafka_client::Context::new(&config.security),
     }
 }
 
 /// Properties of every connection.
 pub(crate) fn base(config: &KafkaConfig) -> Result<ClientConfig, SinkError> {
-    if config.brokers.is_empty() {
-        return Err(invalid("brokers is empty", "name at least one host:port"));
-    }
-    let mut client = ClientConfig::new();
-    client.set("bootstrap.servers", config.brokers.join(","));
-    client.set("client.id", "headwater");
-    client.set("socket.nagle.disable", "true");
-    client.set("reconnect.backoff.max.ms", "2000");
-    security(config, &mut client)?;
-    for (name, value) in &config.properties {
-        if OWN.contains(&name.as_str()) {
-            return Err(invalid(
-                format!("properties may not set `{name}`"),
-                "the sink has a key of its own for it",
-            ));
-        }
-        client.set(name, value);
-    }
-    Ok(client)
-}
-
-fn security(config: &KafkaConfig, client: &mut ClientConfig) -> Result<(), SinkError> {
-    let security = &config.security;
-    let (protocol, sasl) = match security.protocol {
-        Protocol::Plaintext => ("plaintext", false),
-        Protocol::Ssl => ("ssl", false),
-        Protocol::SaslPlaintext => ("sasl_plaintext", true),
-        Protocol::SaslSsl => ("sasl_ssl", true),
+    let connection = Connection {
+        brokers: &config.brokers,
+        security: &config.security,
+        properties: &config.properties,
+        owner: "sink",
+        owned: &OWNED,
     };
-    client.set("security.protocol", protocol);
-    let files = [
-        ("ssl.ca.location", &security.ca),
-        ("ssl.certificate.location", &security.certificate),
-        ("ssl.key.location", &security.key),
-    ];
-    for (name, file) in files {
-        if let Some(file) = file {
-            client.set(name, file.display().to_string());
-        }
-    }
-    if let Some(password) = &security.key_password {
-        client.set("ssl.key.password", password);
-    }
-    if security.verify_hostname == Some(false) {
-        client.set("ssl.endpoint.identification.algorithm", "none");
-    }
-    if !sasl {
-        return Ok(());
-    }
-    let mechanism = match security.mechanism {
-        Some(Mechanism::Plain) => "PLAIN",
-        Some(Mechanism::ScramSha256) => "SCRAM-SHA-256",
-        Some(Mechanism::ScramSha512) => "SCRAM-SHA-512",
-        Some(Mechanism::OauthBearer) => "OAUTHBEARER",
-        None => {
-            return Err(invalid(
-                "security.mechanism is missing",
-                "name it for a sasl_ protocol",
-            ));
-        }
-    };
-    client.set("sasl.mechanism", mechanism);
-    if security.mechanism == Some(Mechanism::OauthBearer) {
-        return match security.token_file {
-            Some(_) => Ok(()),
-            None => Err(invalid(
-                "security.token_file is missing",
-                "OAUTHBEARER reads its token there",
-            )),
-        };
-    }
-    let (Some(user), Some(password)) = (&security.username, &security.password) else {
-        return Err(invalid("security.username or password is missing", ""));
-    };
-    client.set("sasl.username", user);
-    client.set("sasl.password", password);
-    Ok(())
+    connection
+        .properties()
+        .map_err(|refused| invalid(refused.detail, refused.hint))
 }
 
 /// Properties of the producer.
@@ -336,11 +221,7 @@ pub(crate) fn check(config: &KafkaConfig, topics: &[String]) -> Result<Vec<Strin
     let metadata = match producer.client().fetch_metadata(None, CALL_TIMEOUT) {
         Ok(metadata) => metadata,
         Err(error) => {
-            let trouble = context
-                .trouble
-                .lock()
-                .ok()
-                .and_then(|mut trouble| trouble.take());
+            let trouble = context.connection.take_trouble();
             return Err(broker_error(
                 "connect",
                 &config.brokers,

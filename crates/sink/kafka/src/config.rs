@@ -1,10 +1,10 @@
 //! Settings of a Kafka sink.
 
 use format::settings::{FormatName, FormatOptions};
+pub use kafka_client::{Mechanism, Protocol, Security};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// A Kafka sink.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -112,78 +112,6 @@ fn queue_default() -> u32 {
 
 fn timeout_default() -> u32 {
     60
-}
-
-/// Encryption and authentication.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Security {
-    /// Default plaintext.
-    pub protocol: Protocol,
-    /// SASL mechanism; needed with a `sasl_` protocol.
-    pub mechanism: Option<Mechanism>,
-    /// User for PLAIN and SCRAM.
-    pub username: Option<String>,
-    /// Password for PLAIN and SCRAM.
-    pub password: Option<String>,
-    /// CA certificates, PEM file. Default: the system's.
-    pub ca: Option<PathBuf>,
-    /// Client certificate, PEM file.
-    pub certificate: Option<PathBuf>,
-    /// Client key, PEM file.
-    pub key: Option<PathBuf>,
-    /// Password of the client key.
-    pub key_password: Option<String>,
-    /// Whether the broker's certificate must name its host. Default true.
-    pub verify_hostname: Option<bool>,
-    /// File with the OAUTHBEARER token; read again before the token ends.
-    pub token_file: Option<PathBuf>,
-    /// Principal of the OAUTHBEARER token. Default `headwater`; brokers usually take it from the token.
-    pub token_principal: Option<String>,
-    /// Seconds after which the token file is read again. Default 300.
-    pub token_lifetime_s: Option<u32>,
-}
-
-impl std::fmt::Debug for Security {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Security")
-            .field("protocol", &self.protocol)
-            .field("mechanism", &self.mechanism)
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The protocol of a listener.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// Neither encrypted nor authenticated.
-    #[default]
-    Plaintext,
-    /// TLS.
-    Ssl,
-    /// SASL without TLS.
-    SaslPlaintext,
-    /// SASL over TLS.
-    SaslSsl,
-}
-
-/// A SASL mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Mechanism {
-    /// User and password in clear; use TLS.
-    #[serde(rename = "PLAIN")]
-    Plain,
-    /// Salted challenge and response, SHA-256.
-    #[serde(rename = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// Salted challenge and response, SHA-512.
-    #[serde(rename = "SCRAM-SHA-512")]
-    ScramSha512,
-    /// A bearer token from a file.
-    #[serde(rename = "OAUTHBEARER")]
-    OauthBearer,
 }
 
 /// Which rows share a partition.

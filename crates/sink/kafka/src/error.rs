@@ -2,6 +2,7 @@
 
 use change::SinkError;
 use change::contract::ErrorKind;
+use kafka_client::{code_of, verdict};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 pub(crate) fn invalid(detail: impl Into<String>, hint: &str) -> SinkError {
@@ -36,28 +37,13 @@ pub(crate) fn refusal(code: RDKafkaErrorCode) -> Refusal {
     }
 }
 
-pub(crate) fn code_of(error: &KafkaError) -> Option<RDKafkaErrorCode> {
-    match error {
-        KafkaError::Transaction(error) => Some(error.code()),
-        other => other.rdkafka_error_code(),
-    }
-}
-
 pub(crate) fn broker_error(operation: &str, brokers: &[String], error: &KafkaError) -> SinkError {
     use RDKafkaErrorCode as C;
-    let (kind, hint) = match code_of(error) {
+    let (kind, hint) = verdict(error).unwrap_or_else(|| match code_of(error) {
         Some(C::Fenced | C::ProducerFenced | C::InvalidProducerEpoch) => (
             ErrorKind::Fenced,
             "another process with the same transactional_id took over; stop one of the two, or give \
              each its own",
-        ),
-        Some(C::Authentication | C::SaslAuthenticationFailed) => (
-            ErrorKind::Invalid,
-            "check security.mechanism, username and password",
-        ),
-        Some(C::SSL) => (
-            ErrorKind::Invalid,
-            "check security.protocol, the CA file and the name in the broker's certificate",
         ),
         Some(C::TransactionalIdAuthorizationFailed) => (
             ErrorKind::Invalid,
@@ -74,7 +60,7 @@ pub(crate) fn broker_error(operation: &str, brokers: &[String], error: &KafkaErr
             ErrorKind::Unavailable,
             "are the brokers up, and is the address right?",
         ),
-    };
+    });
     SinkError::new(kind, operation, error.to_string())
         .at(format!("kafka {}", brokers.join(",")))
         .hint(hint)

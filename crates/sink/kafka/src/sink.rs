@@ -134,12 +134,7 @@ impl KafkaSink {
 impl KafkaSink {
     fn broker_error(&self, operation: &str, error: &KafkaError) -> SinkError {
         // A call that timed out says little; the connection's own trouble says why.
-        let trouble = self
-            .context
-            .trouble
-            .lock()
-            .ok()
-            .and_then(|mut trouble| trouble.take());
+        let trouble = self.context.connection.take_trouble();
         let plain = broker_error(operation, &self.config.brokers, error);
         match trouble {
             Some(trouble) if plain.kind == ErrorKind::Unavailable => {
@@ -284,10 +279,9 @@ impl KafkaSink {
     fn row(&mut self, row: &RowChange<'_>) -> Result<(), SinkError> {
         let id = self.route(row.table, row.sequence)?;
         let by_key = self.routes[&id].splits_key_changes();
-        match (row.old_key_token, row.before) {
+        match row.split_key_change() {
             // Each key's part goes to its own key's partition, so that each keeps its order.
-            (Some(_), Some(_)) if by_key => {
-                let (gone, come) = split(row);
+            Some((gone, come)) if by_key => {
                 self.send_row(&gone, id)?;
                 self.send_row(&come, id)
             }
@@ -562,25 +556,6 @@ fn headers(sent: &Sent) -> OwnedHeaders {
         })
 }
 
-/// A change of the key as each key's own part: the old one goes, the new one comes.
-fn split<'a>(row: &RowChange<'a>) -> (RowChange<'a>, RowChange<'a>) {
-    let gone = RowChange {
-        operation: Operation::Delete,
-        after: None,
-        key_token: row.old_key_token.unwrap_or(row.key_token),
-        old_key_token: None,
-        sequence: row.sequence - 1,
-        ..*row
-    };
-    let come = RowChange {
-        operation: Operation::Insert,
-        before: None,
-        old_key_token: None,
-        ..*row
-    };
-    (gone, come)
-}
-
 /// Notes over how many partitions a topic's keys are spread; true when that is news.
 ///
 /// Errors: text, when it was another number and the config does not allow that.
@@ -683,12 +658,10 @@ impl Sink for KafkaSink {
 
     fn operations(&self, event: &Event<'_>) -> u64 {
         if let Event::Row(row) = event
-            && row.old_key_token.is_some()
-            && row.before.is_some()
             && self.config.partition_by == PartitionBy::PrimaryKey
             && !self.is_of_columns(row.table)
+            && let Some((gone, come)) = row.split_key_change()
         {
-            let (gone, come) = split(row);
             return self.encoder.operations(&Event::Row(gone))
                 + self.encoder.operations(&Event::Row(come));
         }

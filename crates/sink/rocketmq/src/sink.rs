@@ -22,9 +22,6 @@ use std::time::Duration;
 /// How often the cursor is written anew while nothing happens: brokers delete what is old.
 const CURSOR_REFRESH: Duration = Duration::from_secs(3600);
 
-/// How often an idle source shows that it lives, where the format has heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-
 /// Bodies share buffers of this size.
 const ARENA_BYTES: usize = 1 << 20;
 
@@ -120,8 +117,8 @@ impl RocketMqSink {
             .flatten()
             .find(|template| template.is_constant())
             .map(|template| template.render("", ""));
-        let options = &config.format_options;
-        if marks_topic.is_none() && (options.dts_transactions || options.dts_heartbeats) {
+        let has_marks = encoder.wants_marks() || encoder.heartbeat_period().is_some();
+        if marks_topic.is_none() && has_marks {
             return Err(invalid(
                 "marks of transactions and heartbeats belong to no table",
                 "set a topic or a ddl_topic without {database} and {table}",
@@ -232,23 +229,9 @@ impl RocketMqSink {
     fn row(&mut self, row: &RowChange<'_>) -> Result<(), SinkError> {
         let id = self.route(row.table, row.sequence)?;
         let by_key = self.config.partition_by == PartitionBy::PrimaryKey;
-        match (row.old_key_token, row.before) {
+        match row.split_key_change() {
             // Each key's part goes to its own key's queue, so that each keeps its order.
-            (Some(old_token), Some(_)) if by_key => {
-                let gone = RowChange {
-                    operation: Operation::Delete,
-                    after: None,
-                    key_token: old_token,
-                    old_key_token: None,
-                    sequence: row.sequence - 1,
-                    ..*row
-                };
-                let come = RowChange {
-                    operation: Operation::Insert,
-                    before: None,
-                    old_key_token: None,
-                    ..*row
-                };
+            Some((gone, come)) if by_key => {
                 self.send_row(&gone, id)?;
                 self.send_row(&come, id)
             }
@@ -571,6 +554,13 @@ impl Sink for RocketMqSink {
     }
 
     fn operations(&self, event: &Event<'_>) -> u64 {
+        if let Event::Row(row) = event
+            && self.config.partition_by == PartitionBy::PrimaryKey
+            && let Some((gone, come)) = row.split_key_change()
+        {
+            return self.encoder.operations(&Event::Row(gone))
+                + self.encoder.operations(&Event::Row(come));
+        }
         self.encoder.operations(event)
     }
 
@@ -579,14 +569,11 @@ impl Sink for RocketMqSink {
     }
 
     fn wants_marks(&self) -> bool {
-        self.config.format_options.dts_transactions
+        self.encoder.wants_marks()
     }
 
     fn heartbeat_period(&self) -> Option<Duration> {
-        Some(match self.config.format_options.dts_heartbeats {
-            true => HEARTBEAT,
-            false => CURSOR_REFRESH,
-        })
+        Some(self.encoder.heartbeat_period().unwrap_or(CURSOR_REFRESH))
     }
 
     fn heartbeat(&mut self, beat: &Heartbeat<'_>) -> Result<(), SinkError> {
