@@ -102,7 +102,7 @@ pub fn source(
             Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
         }
         SourceConfig::Topic(config) => {
-            let mut config = config.clone();
+            let mut config = source_topic::TopicConfig::clone(config);
             let security = &mut config.kafka.security;
             for file in [
                 &mut security.ca,

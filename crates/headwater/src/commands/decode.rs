@@ -54,11 +54,14 @@ pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
     }
 }
 
+/// Is given each message, or why it cannot be cut out.
+type Each<'a> = dyn FnMut(Result<&[u8], String>) -> Result<(), Failure> + 'a;
+
 /// Cuts the input into messages.
 fn each_message(
     input: &mut impl BufRead,
     framing: Framing,
-    each: &mut dyn FnMut(Result<&[u8], String>) -> Result<(), Failure>,
+    each: &mut Each<'_>,
 ) -> Result<(), Failure> {
     let mut message = Vec::new();
     match framing {

@@ -50,7 +50,7 @@ pub enum SourceConfig {
     /// Recorded binlog files.
     Recorded(source_recorded::RecordedConfig),
     /// Messages of another capture tool in Kafka topics.
-    Topic(source_topic::TopicConfig),
+    Topic(Box<source_topic::TopicConfig>),
 }
 
 /// The journal.

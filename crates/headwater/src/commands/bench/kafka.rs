@@ -95,15 +95,13 @@ pub fn latency(
     let written = writer
         .join()
         .map_err(|_| Failure::new(exit::OTHER, "write rows: the writer broke off"))??;
-    let cpu = running.cpu() - cpu_before;
-    report_latency(
-        late,
-        written,
-        since.elapsed().as_secs_f64(),
-        cpu,
-        running.memory_peak(),
-        out,
-    )
+    let found = Measured {
+        rows: written,
+        seconds: since.elapsed().as_secs_f64(),
+        cpu_seconds: running.cpu() - cpu_before,
+        memory_peak: running.memory_peak(),
+    };
+    report_latency(late, &found, out)
 }
 
 fn kafka_config(brokers: &str, topic: &str) -> Result<KafkaConfig, Failure> {
@@ -172,12 +170,15 @@ fn sent(message: &[u8]) -> u64 {
 
 fn report_latency(
     mut late: Vec<u64>,
-    written: u64,
-    seconds: f64,
-    cpu: f64,
-    memory_peak: u64,
+    found: &Measured,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let Measured {
+        rows: written,
+        seconds,
+        cpu_seconds: cpu,
+        memory_peak,
+    } = *found;
     late.sort_unstable();
     let at = |share: f64| {
         let index = (late.len() as f64 * share) as usize;
