@@ -8,15 +8,15 @@ use std::sync::Arc;
 fn folder(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("headwater-spool-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::create_dir_all(&dir).expect("the folder is made");
     dir
 }
 
 fn open(dir: &Path, disk_max: Option<u64>) -> (Journal, Writer) {
-    let keys = FileKeys::open_or_create(&dir.join("key")).unwrap();
+    let keys = FileKeys::open_or_create(&dir.join("key")).expect("the key is made");
     let mut options = Options::new(dir.join("journal"), Arc::new(keys));
     options.disk_max = disk_max;
-    journal::open(options).unwrap()
+    journal::open(options).expect("the journal opens")
 }
 
 fn secret(len: usize) -> Vec<u8> {
