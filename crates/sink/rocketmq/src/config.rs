@@ -11,6 +11,7 @@ use std::path::PathBuf;
 #[serde(deny_unknown_fields)]
 pub struct RocketMqConfig {
     /// Name servers, `host:port`.
+    #[serde(alias = "namesrv")]
     pub name_servers: Vec<String>,
     /// Encryption and authentication. Default: plain text without authentication.
     #[serde(default)]
