@@ -200,8 +200,16 @@ pub struct HealArgs {
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     /// A MySQL or MariaDB of your own to measure: `mysql://user:password@host:port`.
-    #[arg(long)]
+    #[arg(
+        long,
+        required_unless_present = "formats",
+        default_value_if("formats", "true", "")
+    )]
     pub url: String,
+    /// Also measure each format's encoder against copying the same bytes into a journal; alone it
+    /// needs no server.
+    #[arg(long)]
+    pub formats: bool,
     /// One-row transactions to make and measure.
     #[arg(long, default_value_t = 100_000)]
     pub rows: u64,

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A real MySQL 9.7 binlog; `crates/testkit/recording/make.sh` made it.
-const RECORDING: &[u8] = include_bytes!("../../../testkit/recording/shop.binlog");
+pub const RECORDING: &[u8] = include_bytes!("../../../testkit/recording/shop.binlog");
 
 /// 2026-01-01 00:00 UTC, when the recording begins; sequences of the demo's journal begin there.
 const RECORDING_START_US: i64 = 1_767_225_600_000_000;

@@ -38,7 +38,7 @@ pub fn wire(what: &'static str) -> impl Fn(WireFailure) -> Failure {
 }
 
 /// User and system time of a process so far, seconds; the kernel counts in 10 ms.
-fn cpu(pid: &str) -> f64 {
+pub fn cpu(pid: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();
     let fields: Vec<f64> = after
@@ -173,10 +173,10 @@ pub fn mysql_quick(
 }
 
 /// A folder that goes when it is dropped.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Result<Self, Failure> {
+    pub fn new(name: &str) -> Result<Self, Failure> {
         let path =
             std::env::temp_dir().join(format!("headwater-bench-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);

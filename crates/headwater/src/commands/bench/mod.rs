@@ -3,9 +3,10 @@
 //! It makes a closed backlog in a database of its own (`headwater_bench`, dropped at the end), then
 //! reads the same log with a reader that decodes nothing, with `mysqlbinlog --raw`, and with the real
 //! capture into a sealed, fsynced journal; and copies the table with `mysql --quick` and with the real
-//! snapshot. With `--kafka` it goes on to a real Kafka. The best run of each counts; CPU time and memory are those of a process of its own.
+//! snapshot. With `--kafka` it goes on to a real Kafka. `--formats` needs no server. The best run of each counts; CPU time and memory are those of a process of its own.
 
 mod backlog;
+mod formats;
 mod kafka;
 mod measure;
 
@@ -16,9 +17,15 @@ use source_mysql::config::{Endpoint, TlsMode};
 use std::io::{Write, stdout};
 
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    if args.formats {
+        formats::run(&mut out)?;
+    }
+    if args.url.is_empty() {
+        return Ok(());
+    }
     let endpoint = Endpoint::parse(&args.url.as_str().into())
         .map_err(|error| Failure::new(exit::USAGE, format!("read --url: {error}")))?;
-    let mut out = stdout().lock();
     let (server, small, bulk) = backlog::make(&endpoint, args.rows)?;
     writeln!(
         out,
