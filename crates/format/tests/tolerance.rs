@@ -56,6 +56,14 @@ fn other_member_orders_all_columns_in_old_and_extensions_are_read() {
 }
 
 #[test]
+fn labels_of_a_column_whose_members_are_not_told_stay_texts() {
+    let message = r#"{"data":[{"c":"book","s":"sale,eco","n":"2"}],"mysqlType":{"c":"enum","s":"set","n":"enum"},"type":"INSERT"}"#;
+    let decoded = &canal(message).unwrap()[0];
+    let expected = [text("book"), text("sale,eco"), Cell::Value(Value::Enum(2))];
+    assert_eq!(after(decoded), expected);
+}
+
+#[test]
 fn oddities_of_canal_messages_are_warned_of() {
     let cases = [
         (

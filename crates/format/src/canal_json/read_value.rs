@@ -52,8 +52,13 @@ fn put_text(
         T::Double => text.parse().ok().map(Value::Double),
         T::Bit { .. } => text.parse().ok().map(Value::Bit),
         T::Year => text.parse().ok().map(Value::Year),
-        T::Enum { members } => ordinal(members, text).map(Value::Enum),
-        T::Set { members } => bitmask(members, text).map(Value::Set),
+        // DTS drops the members from the type's name, and then only the text tells the label.
+        T::Enum { members } => ordinal(members, text)
+            .map(Value::Enum)
+            .or(members.is_empty().then_some(Value::Text(text))),
+        T::Set { members } => bitmask(members, text)
+            .map(Value::Set)
+            .or(members.is_empty().then_some(Value::Text(text))),
         T::Decimal { .. } => {
             if !is_decimal(text) {
                 return Err("a decimal number is expected");
