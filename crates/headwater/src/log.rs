@@ -10,6 +10,11 @@ pub fn start(cli: &Cli) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new("info"), Some(error)),
     };
+    // A client that tells of every connection; who wants that writes `--log info,rocketmq=info`.
+    let filter = match cli.log.contains("rocketmq") {
+        true => filter,
+        false => filter.add_directive("rocketmq=warn".parse().expect("the directive is right")),
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
