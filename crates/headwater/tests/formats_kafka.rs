@@ -294,7 +294,9 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restart() {
         std::thread::sleep(Duration::from_millis(300 + rng.below(1200)));
         assert!(pipeline.is_alive(), "{}", pipeline.standing());
         if kill == KILLS / 2 {
-            kafka.kill();
+            // An orderly restart: a broker that is killed may leave a transaction undecided for good, and
+            // then the sink waits for a person. See docs/guides/kafka.md.
+            kafka.stop();
             kafka.restart();
         }
         pipeline.kill();
