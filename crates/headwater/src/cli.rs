@@ -200,11 +200,7 @@ pub struct HealArgs {
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     /// A MySQL or MariaDB of your own to measure: `mysql://user:password@host:port`.
-    #[arg(
-        long,
-        required_unless_present = "formats",
-        default_value_if("formats", "true", "")
-    )]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub url: String,
     /// Also measure each format's encoder against copying the same bytes into a journal; alone it
     /// needs no server.

@@ -22,7 +22,13 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         formats::run(&mut out)?;
     }
     if args.url.is_empty() {
-        return Ok(());
+        return match args.formats {
+            true => Ok(()),
+            false => Err(Failure::new(
+                exit::USAGE,
+                "measure: give --url of a server of your own, or --formats",
+            )),
+        };
     }
     let endpoint = Endpoint::parse(&args.url.as_str().into())
         .map_err(|error| Failure::new(exit::USAGE, format!("read --url: {error}")))?;
