@@ -702,11 +702,9 @@ impl Sink for KafkaSink {
     }
 
     fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError> {
-        // Within a transaction the cursor stands or falls with the rows; without one it may only follow
-        // what is acknowledged.
-        if self.config.delivery == Delivery::Idempotent {
-            self.drain()?;
-        }
+        // The cursor follows only what is acknowledged, also within a transaction: one that is aborted
+        // for a refused record with a cursor in flight may stay undecided on the cursor's topic.
+        self.drain()?;
         self.begin()?;
         if self.spread_is_new {
             self.messages.clear();

@@ -74,7 +74,7 @@ fn each_key_keeps_its_order_over_many_queues() {
     let server = RocketMq::start(&[]);
     let feed = Feed::new("orders", 50, 100);
     let mut sink = sink(&server.namesrv(), &[]);
-    feed.deliver(&mut sink, 5000, 700).expect("it delivers");
+    feed.deliver(&mut sink, 5000, 500).expect("it delivers");
     let messages = server.messages("shop-orders");
     assert_eq!(check_history(&feed, &messages, 5000), 0);
     let used: BTreeSet<_> = messages.iter().map(|message| message.queue).collect();
