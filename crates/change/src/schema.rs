@@ -190,6 +190,19 @@ impl TableSchema {
             .unwrap_or_default()
     }
 
+    /// Indexes of columns by name, in the order of the names; case does not matter.
+    ///
+    /// Errors: the first name that the table lacks.
+    pub fn columns_named<'n>(&self, names: &'n [String]) -> Result<Vec<usize>, &'n str> {
+        let index = |name: &'n String| {
+            self.columns
+                .iter()
+                .position(|column| column.name.eq_ignore_ascii_case(name))
+                .ok_or(name.as_str())
+        };
+        names.iter().map(index).collect()
+    }
+
     /// The stored form of a control record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(1);

@@ -35,6 +35,13 @@ fn put_part(out: &mut Vec<u8>, index: usize, cell: Cell<'_>) {
     }
 }
 
+/// Java's `String.hashCode` over a text's UTF-16 units: what producers in Java spread keys by.
+pub fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    })
+}
+
 /// Appends one value as plain text, neither quoted nor escaped; binary as lower-case hex.
 pub fn put_value(out: &mut Vec<u8>, value: Value<'_>) {
     let mut number = itoa::Buffer::new();
@@ -81,4 +88,27 @@ pub fn put_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
         at += 2;
     }
     out.extend_from_slice(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::java_hash;
+
+    #[test]
+    fn hashes_are_those_of_java_strings() {
+        // Source: Java SE API, String.hashCode: s[0]*31^(n-1) + … + s[n-1].
+        let known = [
+            ("", 0),
+            ("a", 97),
+            ("hello", 99_162_322),
+            ("42^7", 1_600_151),
+            // Two UTF-16 units.
+            ("😀", 1_772_899),
+            // The smallest 32-bit number, whose absolute value is not one.
+            ("polygenelubricants", i32::MIN),
+        ];
+        for (text, hash) in known {
+            assert_eq!(java_hash(text), hash, "{text}");
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub mod json;
 mod json_reader;
 pub mod key_text;
 mod labels;
+pub mod name_template;
 pub mod settings;
 pub mod shareplex_json;
 mod temporal_reader;

@@ -40,6 +40,13 @@ impl Place {
         self.folder.join(path)
     }
 
+    /// Makes paths of the config full, where they are set.
+    fn resolve<const N: usize>(&self, files: [&mut Option<PathBuf>; N]) {
+        for file in files {
+            *file = file.take().map(|file| self.path(&file));
+        }
+    }
+
     /// The journal's directory.
     pub fn journal_dir(&self, config: &Config) -> PathBuf {
         match &config.journal.dir {
@@ -92,26 +99,13 @@ pub fn source(
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {
             let mut config = config.clone();
-            for file in [
-                &mut config.tls.ca,
-                &mut config.tls.cert,
-                &mut config.tls.key,
-            ] {
-                *file = file.take().map(|file| place.path(&file));
-            }
+            let tls = &mut config.tls;
+            place.resolve([&mut tls.ca, &mut tls.cert, &mut tls.key]);
             Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
         }
         SourceConfig::Topic(config) => {
             let mut config = source_topic::TopicConfig::clone(config);
-            let security = &mut config.kafka.security;
-            for file in [
-                &mut security.ca,
-                &mut security.certificate,
-                &mut security.key,
-                &mut security.token_file,
-            ] {
-                *file = file.take().map(|file| place.path(&file));
-            }
+            resolve_kafka(place, &mut config.kafka.security);
             let resume = source_topic::Resume {
                 position: resume.position,
                 control: resume.control,
@@ -130,6 +124,15 @@ pub fn source(
     }
 }
 
+fn resolve_kafka(place: &Place, security: &mut sink_kafka::config::Security) {
+    place.resolve([
+        &mut security.ca,
+        &mut security.certificate,
+        &mut security.key,
+        &mut security.token_file,
+    ]);
+}
+
 /// One sink.
 ///
 /// Errors: `Invalid` for settings that cannot be.
@@ -144,16 +147,7 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
             sink: config.name.clone(),
         };
         let mut kafka = kafka.clone();
-        let security = &mut kafka.security;
-        let files = [
-            &mut security.ca,
-            &mut security.certificate,
-            &mut security.key,
-            &mut security.token_file,
-        ];
-        for file in files {
-            *file = file.take().map(|file| place.path(&file));
-        }
+        resolve_kafka(place, &mut kafka.security);
         return Ok(Box::new(KafkaSink::new(kafka, &identity)?));
     }
     #[cfg(feature = "rocketmq")]
@@ -195,13 +189,11 @@ fn rocketmq_sink(
     };
     let mut rocketmq = rocketmq.clone();
     let security = &mut rocketmq.security;
-    for file in [
+    place.resolve([
         &mut security.ca,
         &mut security.certificate,
         &mut security.key,
-    ] {
-        *file = file.take().map(|file| place.path(&file));
-    }
+    ]);
     Ok(Box::new(sink_rocketmq::RocketMqSink::new(
         rocketmq, &identity,
     )?))

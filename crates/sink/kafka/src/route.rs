@@ -86,7 +86,9 @@ impl Route {
         let name = format!("{}.{}", table.database, table.name);
         let spread = match (config.partition_columns.get(&name), &config.partition_by) {
             (Some(columns), _) | (None, PartitionBy::Columns(columns)) => {
-                Spread::Columns(indexes(table, columns)?)
+                Spread::Columns(table.columns_named(columns).map_err(|lacks| {
+                    format!("the partition columns name {lacks}, which it lacks")
+                })?)
             }
             (None, PartitionBy::First) => Spread::First,
             (None, PartitionBy::Table) => Spread::Table,
@@ -112,7 +114,7 @@ impl Route {
         !matches!(self.spread, Spread::First)
     }
 
-    /// The partition of a row; `key` is a buffer.
+    /// The partition of a row; `key` is a buffer, and holds the text that decided, if one did.
     pub fn partition(
         &self,
         config: &KafkaConfig,
@@ -132,15 +134,4 @@ impl Route {
         }
         partition_of(hash, key, partition_count)
     }
-}
-
-fn indexes(table: &TableSchema, columns: &[String]) -> Result<Vec<usize>, String> {
-    let index = |wanted: &String| {
-        table
-            .columns
-            .iter()
-            .position(|column| column.name.eq_ignore_ascii_case(wanted))
-            .ok_or_else(|| format!("the partition columns name {wanted}, which it lacks"))
-    };
-    columns.iter().map(index).collect()
 }

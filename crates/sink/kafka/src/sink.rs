@@ -289,11 +289,15 @@ impl KafkaSink {
         }
     }
 
-    fn send_row(&mut self, row: &RowChange<'_>, id: (u32, u32)) -> Result<(), SinkError> {
+    fn encode(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
         self.messages.clear();
         self.encoder
-            .encode(&Event::Row(*row), &mut self.messages)
-            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))?;
+            .encode(event, &mut self.messages)
+            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))
+    }
+
+    fn send_row(&mut self, row: &RowChange<'_>, id: (u32, u32)) -> Result<(), SinkError> {
+        self.encode(&Event::Row(*row))?;
         let image = match row.operation {
             Operation::Delete => row.before,
             _ => row.after,
@@ -305,9 +309,14 @@ impl KafkaSink {
         };
         let seen = (row.table, image.as_ref());
         let partition = route.partition(&self.config, count, seen, &mut self.key);
-        self.key.clear();
-        if let (KeyConfig::PrimaryKey, Some(image)) = (self.config.key, &image) {
-            key_text::put_key(&mut self.key, row.table, image);
+        // Spread by its key, a row's key text is there already.
+        match (self.config.key, &image) {
+            (KeyConfig::PrimaryKey, Some(_)) if route.splits_key_changes() => {}
+            (KeyConfig::PrimaryKey, Some(image)) => {
+                self.key.clear();
+                key_text::put_key(&mut self.key, row.table, image);
+            }
+            _ => self.key.clear(),
         }
         let sent = Sent {
             topic: Arc::clone(topic),
@@ -326,10 +335,7 @@ impl KafkaSink {
     }
 
     fn ddl(&mut self, change: &DdlChange<'_>) -> Result<(), SinkError> {
-        self.messages.clear();
-        self.encoder
-            .encode(&Event::Ddl(*change), &mut self.messages)
-            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))?;
+        self.encode(&Event::Ddl(*change))?;
         self.routes.clear();
         if self.messages.is_empty() {
             return Ok(());
@@ -372,10 +378,7 @@ impl KafkaSink {
 
     /// Begin and commit, to the partition where everything goes.
     fn mark(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
-        self.messages.clear();
-        self.encoder
-            .encode(event, &mut self.messages)
-            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))?;
+        self.encode(event)?;
         self.send_plain(0..1)
     }
 

@@ -190,22 +190,16 @@ impl RocketMqSink {
         let topic = self.find_topic(&topic, &name, sequence)?;
         let mut columns = Vec::new();
         if let PartitionBy::Columns(wanted) = &self.config.partition_by {
-            for column in wanted {
-                let found = table
-                    .columns
-                    .iter()
-                    .position(|c| c.name.eq_ignore_ascii_case(column));
-                columns.push(found.ok_or_else(|| {
-                    rejected(Rejection {
-                        table: name.clone(),
-                        key_token: None,
-                        sequence,
-                        target: format!("topic {}", topic.name),
-                        key_columns: Vec::new(),
-                        reason: format!("partition_by names the column {column}, which it lacks"),
-                    })
-                })?);
-            }
+            columns = table.columns_named(wanted).map_err(|lacks| {
+                rejected(Rejection {
+                    table: name.clone(),
+                    key_token: None,
+                    sequence,
+                    target: format!("topic {}", topic.name),
+                    key_columns: Vec::new(),
+                    reason: format!("partition_by names the column {lacks}, which it lacks"),
+                })
+            })?;
         }
         let key_names = table
             .key()

@@ -6,77 +6,44 @@
 
 use crate::error::invalid;
 use change::SinkError;
+use format::name_template::NameTemplate;
 use std::fmt::Write;
 
 /// The longest topic name that brokers take, bytes.
 pub(crate) const TOPIC_BYTES_MAX: usize = 127;
 
-#[derive(Debug, Clone)]
-enum Part {
-    Text(String),
-    Database,
-    Table,
-}
-
 /// A parsed template of a topic or tag.
 #[derive(Debug, Clone)]
-pub(crate) struct Template(Vec<Part>);
+pub(crate) struct Template(NameTemplate);
 
 impl Template {
     /// Errors: `Invalid` for a placeholder that is unknown or not closed; `key` names the setting.
     pub fn parse(key: &str, text: &str) -> Result<Self, SinkError> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(open) = rest.find('{') {
-            parts.push(Part::Text(text_of(&rest[..open])));
-            let Some(close) = rest[open..].find('}') else {
-                let detail = format!("{key} `{text}` has a `{{` without `}}`");
-                return Err(invalid(detail, ""));
-            };
-            match &rest[open + 1..open + close] {
-                "database" => parts.push(Part::Database),
-                "table" => parts.push(Part::Table),
-                other => {
-                    let detail =
-                        format!("{key} `{text}` has the unknown placeholder `{{{other}}}`");
-                    return Err(invalid(detail, "known are {database} and {table}"));
-                }
-            }
-            rest = &rest[open + close + 1..];
-        }
-        parts.push(Part::Text(text_of(rest)));
-        Ok(Self(parts))
+        let parsed = NameTemplate::parse(text);
+        parsed
+            .map(Self)
+            .map_err(|fault| invalid(format!("{key} `{text}` {}", fault.what), fault.hint))
     }
 
     /// The name of a table's topic or tag.
     pub fn render(&self, database: &str, table: &str) -> String {
-        let mut name = String::new();
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => name.push_str(text),
-                Part::Database => put_escaped(&mut name, database),
-                Part::Table => put_escaped(&mut name, table),
-            }
-        }
-        name
+        self.0.render((database, table), put_text, put_escaped)
     }
 
     /// Whether every table has the same name.
     pub fn is_constant(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Text(_)))
+        self.0.is_constant()
     }
 }
 
 /// The template's own text: legal characters stay, also those that stand between names.
-fn text_of(text: &str) -> String {
-    let mut out = String::new();
+fn put_text(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'-' | b'|' | b'%' => out.push(byte as char),
-            _ => put_byte(&mut out, byte),
+            _ => put_byte(out, byte),
         }
     }
-    out
 }
 
 /// Appends a name so that it can be read back.

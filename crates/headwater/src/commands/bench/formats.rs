@@ -28,7 +28,7 @@ struct Encode<'a> {
     rows: u64,
     bytes: u64,
     failed: u64,
-    /// The messages of the last pass, where they are wanted.
+    /// The messages, where they are wanted.
     kept: Option<Vec<Vec<u8>>>,
 }
 
@@ -64,23 +64,38 @@ impl EventSink for Encode<'_> {
     }
 }
 
+impl<'a> Encode<'a> {
+    fn new(encoder: Option<&'a mut dyn Encoder>) -> Self {
+        Self {
+            encoder,
+            messages: Messages::default(),
+            rows: 0,
+            bytes: 0,
+            failed: 0,
+            kept: None,
+        }
+    }
+}
+
+/// Reads the journal once.
+fn pass(journal: &Journal, encode: &mut Encode<'_>) -> Result<(), Failure> {
+    let failed = |error: ReadError| Failure::new(exit::JOURNAL, error);
+    let mut reader = EventReader::open(journal, journal.first(), None).map_err(failed)?;
+    while reader.read_frame(encode).map_err(failed)? {}
+    match encode.failed {
+        0 => Ok(()),
+        rows => Err(Failure::new(
+            exit::OTHER,
+            format!("encode: {rows} rows failed"),
+        )),
+    }
+}
+
 /// Reads the journal `REPEATS` times; the CPU seconds it took.
 fn passes(journal: &Journal, encode: &mut Encode<'_>) -> Result<f64, Failure> {
     let before = cpu("self");
-    for pass in 0..REPEATS {
-        if let Some(kept) = &mut encode.kept {
-            kept.clear();
-        }
-        let mut reader = EventReader::open(journal, journal.first(), None)
-            .map_err(|error| Failure::new(exit::JOURNAL, error))?;
-        while reader
-            .read_frame(encode)
-            .map_err(|error| Failure::new(exit::JOURNAL, error))?
-        {}
-        if pass == 0 && encode.failed > 0 {
-            let text = format!("encode: {} rows failed", encode.failed);
-            return Err(Failure::new(exit::OTHER, text));
-        }
+    for _ in 0..REPEATS {
+        pass(journal, encode)?;
     }
     Ok(cpu("self") - before)
 }
@@ -139,14 +154,7 @@ fn recorded(folder: &Folder) -> Result<Journal, Failure> {
 pub fn run(out: &mut dyn Write) -> Result<(), Failure> {
     let folder = Folder::new("formats")?;
     let journal = recorded(&folder)?;
-    let mut nothing = Encode {
-        encoder: None,
-        messages: Messages::default(),
-        rows: 0,
-        bytes: 0,
-        failed: 0,
-        kept: None,
-    };
+    let mut nothing = Encode::new(None);
     let since = Instant::now();
     let reading = passes(&journal, &mut nothing)?;
     writeln!(
@@ -160,19 +168,12 @@ pub fn run(out: &mut dyn Write) -> Result<(), Failure> {
         let mut encoder = name
             .encoder(&FormatOptions::default())
             .map_err(|text| Failure::new(exit::OTHER, text))?;
-        let mut encode = Encode {
-            encoder: Some(&mut *encoder),
-            kept: None,
-            ..nothing.again()
-        };
+        let mut encode = Encode::new(Some(&mut *encoder));
         let seconds = (passes(&journal, &mut encode)? - reading).max(0.01);
         let (rows, bytes) = (encode.rows as f64, encode.bytes as f64);
-        let mut keep = Encode {
-            encoder: Some(&mut *encoder),
-            kept: Some(Vec::new()),
-            ..nothing.again()
-        };
-        passes(&journal, &mut keep)?;
+        let mut keep = Encode::new(Some(&mut *encoder));
+        keep.kept = Some(Vec::new());
+        pass(&journal, &mut keep)?;
         let copying = copy(&keep.kept.unwrap_or_default())?.max(0.01);
         writeln!(
             out,
@@ -185,18 +186,4 @@ pub fn run(out: &mut dyn Write) -> Result<(), Failure> {
         )?;
     }
     Ok(())
-}
-
-impl Encode<'_> {
-    /// The same, before anything was read.
-    fn again<'a>(&self) -> Encode<'a> {
-        Encode {
-            encoder: None,
-            messages: Messages::default(),
-            rows: 0,
-            bytes: 0,
-            failed: 0,
-            kept: None,
-        }
-    }
 }
