@@ -343,6 +343,13 @@ pub trait Sink: Send {
         None
     }
 
+    /// Called about once a second while there is nothing to write.
+    ///
+    /// Errors: what makes it necessary to open the sink again; what is not flushed comes again.
+    fn idle(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// Events that the format could not carry and left out, since the start.
     fn not_carried(&self) -> u64 {
         0

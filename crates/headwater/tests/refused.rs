@@ -13,7 +13,7 @@ fn a_record_that_the_broker_refuses_parks_its_key_and_heals() {
     let server = MysqlServer::start(Flavour::Mysql97, &[]);
     let kafka = Kafka::start(&[]);
     let topics = Topics::new(&kafka.bootstrap());
-    topics.create("shop.t", 3, &[("max.message.bytes", "20000")]);
+    topics.create("shop.t", 1, &[("max.message.bytes", "20000")]);
     let mut sql = server.sql();
     sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, v MEDIUMBLOB)");
     sql.exec("CREATE TABLE shop.other (id INT PRIMARY KEY, v TEXT)");
@@ -27,9 +27,12 @@ fn a_record_that_the_broker_refuses_parks_its_key_and_heals() {
     pipeline.wait_streaming(LIMIT);
     sql.exec("INSERT INTO shop.t VALUES (1, 'small'), (2, 'small')");
     topics.wait_for("shop.t", "\"id\":\"2\"", LIMIT);
-    // One transaction: two that fit, one that does not, and a row of another table.
+    // One transaction: three that fit, two that do not, and a row of another table.
     sql.exec("BEGIN");
     sql.exec("INSERT INTO shop.t VALUES (3, 'fits')");
+    // What came before the refused change of the same key, in the same batch, is delivered.
+    sql.exec("INSERT INTO shop.t VALUES (5, 'before it')");
+    sql.exec("UPDATE shop.t SET v = REPEAT('y', 60000) WHERE id = 5");
     sql.exec("UPDATE shop.t SET v = REPEAT('x', 60000) WHERE id = 1");
     sql.exec("INSERT INTO shop.other VALUES (1, 'beside it')");
     sql.exec("COMMIT");
@@ -38,7 +41,7 @@ fn a_record_that_the_broker_refuses_parks_its_key_and_heals() {
     topics.wait_for("shop.t", "after it", LIMIT);
     topics.wait_for("shop.other", "beside it", LIMIT);
     let status = pipeline.wait_status("the key is parked", LIMIT, |status| {
-        status["sinks"]["events"]["parked"][0]["keys"] == 1
+        status["sinks"]["events"]["parked"][0]["keys"] == 2
     });
     let parked = &status["sinks"]["events"]["parked"][0];
     assert_eq!(parked["table"], "shop.t", "{parked}");
@@ -48,7 +51,7 @@ fn a_record_that_the_broker_refuses_parks_its_key_and_heals() {
     before.assert_clean("while the key is parked");
     assert_eq!(
         before.table("shop.t").map(testkit::rebuild::Table::rows),
-        Some(4)
+        Some(5)
     );
 
     topics.configure("shop.t", &[("max.message.bytes", "1000000")]);

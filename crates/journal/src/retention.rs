@@ -188,6 +188,8 @@ fn is_owed(shared: &Shared, state: &State, group: &[SegmentInfo]) -> bool {
 
 /// Writes the cursors file if something changed.
 pub(crate) fn store_cursors(shared: &Shared) -> Result<()> {
+    // Taken before the cursors are looked at: what is written last is the newest.
+    let _turn = crate::state::locked(&shared.cursors_file);
     let bytes = {
         let mut state = shared.state();
         if !state.cursors.dirty || !shared.holds_lock() {

@@ -119,6 +119,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     lock: Mutex<Option<Box<dyn FsLock>>>,
+    /// Held while the cursors file is written: sinks move their cursors at the same time.
+    pub cursors_file: Mutex<()>,
 }
 
 impl Shared {
@@ -141,6 +143,7 @@ impl Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
             lock: Mutex::new(lock),
+            cursors_file: Mutex::new(()),
         }
     }
 

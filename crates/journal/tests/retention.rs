@@ -334,3 +334,41 @@ fn repeated_opening_leaves_no_trail_of_empty_segments() {
         drop(writer);
     }
 }
+
+/// One `cursors` file, several sinks: what two threads wrote at once was a file without a name.
+#[test]
+fn sinks_that_move_their_cursors_at_once_do_not_disturb_each_other() {
+    let mut bench = Bench::new();
+    let (journal, mut writer) = open(bench.options()).unwrap();
+    bench.fill(&journal, &mut writer, 1, false);
+    let (start, end) = (journal.first(), journal.end());
+    std::thread::scope(|scope| {
+        for sink in 0..8 {
+            let journal = &journal;
+            let clock = &bench.clock;
+            scope.spawn(move || {
+                let name = format!("sink {sink}");
+                for step in 0..200 {
+                    // Each move is stored.
+                    clock.advance(Duration::from_secs(2));
+                    let to = Sequence((start.0 + step).min(end.0));
+                    journal
+                        .set_cursor(&name, cursor(to, OnFull::Pause))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    journal
+        .set_cursor("last", cursor(end, OnFull::Pause))
+        .unwrap();
+    bench.clock.advance(Duration::from_secs(2));
+    journal
+        .set_cursor("last", cursor(end, OnFull::Pause))
+        .unwrap();
+    let stored = open_read_only(bench.options()).unwrap().cursors();
+    assert_eq!(stored.len(), 9);
+    for sink in stored.iter().filter(|sink| sink.name != "last") {
+        assert_eq!(sink.cursor.sequence, Sequence((start.0 + 199).min(end.0)));
+    }
+}

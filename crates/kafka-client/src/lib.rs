@@ -79,6 +79,8 @@ impl Connection<'_> {
         client.set("client.id", "headwater");
         client.set("socket.nagle.disable", "true");
         client.set("reconnect.backoff.max.ms", "2000");
+        // Brokers close what is idle for ten minutes, which would look like a fault.
+        client.set("connections.max.idle.ms", "300000");
         self.security.apply(&mut client)?;
         for (name, value) in self.properties {
             if OWN.contains(&name.as_str()) || self.owned.contains(&name.as_str()) {

@@ -20,6 +20,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub const AT_CAPTURE: &str = "capture";
 /// A sink that is behind flushes at this age: few, large batches.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
+/// How often an idle sink looks around.
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// With more records than this before the journal's end, a sink is behind.
 const BEHIND_RECORDS: u64 = 20_000;
 
@@ -106,6 +108,7 @@ pub struct Delivery {
     marks: Marks,
     /// When the sink last wrote a row or a sign of life.
     last_sign: Instant,
+    last_idle: Instant,
 }
 
 /// Begin and commit around what a sink is given of a transaction, for sinks that want them.
@@ -176,6 +179,7 @@ impl Delivery {
                 is_open: false,
             },
             last_sign: Instant::now(),
+            last_idle: Instant::now(),
         }
     }
 
@@ -389,7 +393,16 @@ impl Delivery {
         };
         self.journal
             .set_cursor(&self.config.name, cursor)
-            .map_err(|error| SinkError::new(ErrorKind::Internal, "hold journal", error.to_string()))
+            .map_err(|error| {
+                // A disk that is full or away just now is no reason to end.
+                let kind = match error.kind() {
+                    journal::ErrorKind::Unavailable | journal::ErrorKind::Full => {
+                        ErrorKind::Unavailable
+                    }
+                    _ => ErrorKind::Internal,
+                };
+                SinkError::new(kind, "hold journal", error.to_string())
+            })
     }
 
     fn reset_unflushed(&mut self) {
@@ -429,6 +442,7 @@ impl Delivery {
                 continue;
             }
             self.beat(&reader)?;
+            self.idle()?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);
             if ended || self.shared.is_stopping() {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + drain);
@@ -442,6 +456,15 @@ impl Delivery {
             }
             self.wait_for_more();
         }
+    }
+
+    /// The sink's own look around, now and then.
+    fn idle(&mut self) -> Result<(), Stop> {
+        if self.last_idle.elapsed() >= IDLE_PERIOD && self.unflushed.since.is_none() {
+            self.last_idle = Instant::now();
+            self.sink.idle()?;
+        }
+        Ok(())
     }
 
     /// A sign of life, when everything was read and there was nothing to say for a while.
@@ -739,12 +762,15 @@ impl Delivery {
                 if row.operation == Operation::Read && self.parking.is_of(&name, AT_CAPTURE) {
                     return false;
                 }
-                self.parking.holds(&name, row.key_token, row.old_key_token)
+                self.parking
+                    .holds(&name, row.sequence, row.key_token, row.old_key_token)
             }
             Event::Ddl(change) => {
                 let (database, table) = (change.ddl.database, change.ddl.table);
                 (!table.is_empty() && !self.config.tables.matches(database, table))
-                    || self.parking.holds_table(&format!("{database}.{table}"))
+                    || self
+                        .parking
+                        .holds_table(&format!("{database}.{table}"), change.sequence)
             }
             _ => false,
         }
@@ -831,7 +857,8 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn is_healed(&self, row: &RowChange<'_>) -> bool {
         let name = format!("{}.{}", row.table.database, row.table.name);
-        self.healing.holds(&name, row.key_token, row.old_key_token)
+        self.healing
+            .holds(&name, row.sequence, row.key_token, row.old_key_token)
     }
 }
 

@@ -6,13 +6,28 @@ use journal::Sequence;
 use std::collections::{BTreeMap, HashMap};
 
 /// What of one table is set aside.
+///
+/// What is set aside begins at a sequence: what lies before it was delivered, or comes again after a
+/// batch that was taken back, and passes.
 #[derive(Debug, Clone)]
 struct ParkedTable {
-    /// None: the whole table.
-    keys: Option<HashMap<u64, u64>>,
-    from_sequence: u64,
+    /// Keys, and from which sequence on.
+    keys: HashMap<u64, u64>,
+    /// The whole table, from this sequence on.
+    whole_from: Option<u64>,
     target: String,
     reason: String,
+}
+
+impl ParkedTable {
+    fn holds_key(&self, sequence: u64, key: u64) -> bool {
+        self.keys.get(&key).is_some_and(|from| sequence >= *from)
+    }
+
+    fn from_sequence(&self) -> u64 {
+        let keys = self.keys.values().copied();
+        keys.chain(self.whole_from).min().unwrap_or(u64::MAX)
+    }
 }
 
 /// The parked set of one sink; part of its cursor.
@@ -41,27 +56,25 @@ impl Parking {
     }
 
     /// Whether a row may not be delivered now.
-    pub fn holds(&self, table: &str, key: u64, old_key: Option<u64>) -> bool {
+    pub fn holds(&self, table: &str, sequence: u64, key: u64, old_key: Option<u64>) -> bool {
         let Some(parked) = self.tables.get(table) else {
             return false;
         };
-        let Some(keys) = &parked.keys else {
-            return true;
-        };
-        keys.contains_key(&key) || old_key.is_some_and(|old| keys.contains_key(&old))
+        parked.whole_from.is_some_and(|from| sequence >= from)
+            || parked.holds_key(sequence, key)
+            || old_key.is_some_and(|old| parked.holds_key(sequence, old))
     }
 
     /// Notes a held row. A key change with one parked key parks the other key too, since its row would
     /// otherwise be lost or doubled.
     pub fn spread(&mut self, table: &str, sequence: u64, key: u64, old_key: Option<u64>) {
         if let Some(parked) = self.tables.get_mut(table)
-            && let Some(keys) = &mut parked.keys
+            && parked.whole_from.is_none_or(|from| sequence < from)
         {
-            keys.entry(key).or_insert(sequence);
-            if let Some(old) = old_key {
-                keys.entry(old).or_insert(sequence);
+            for key in std::iter::once(key).chain(old_key) {
+                parked.keys.entry(key).or_insert(sequence);
             }
-            self.limit(table);
+            self.limit(table, sequence);
         }
     }
 
@@ -72,21 +85,20 @@ impl Parking {
             .is_some_and(|parked| parked.target == target)
     }
 
-    /// Whether the whole table is set aside.
-    pub fn holds_table(&self, table: &str) -> bool {
-        self.tables
-            .get(table)
-            .is_some_and(|parked| parked.keys.is_none())
+    /// Whether the whole table is set aside as of a sequence.
+    pub fn holds_table(&self, table: &str, sequence: u64) -> bool {
+        let parked = self.tables.get(table);
+        let from = parked.and_then(|parked| parked.whole_from);
+        from.is_some_and(|from| sequence >= from)
     }
 
-    fn limit(&mut self, table: &str) {
+    /// Too many keys: from here on the whole table waits.
+    fn limit(&mut self, table: &str, sequence: u64) {
         if let Some(parked) = self.tables.get_mut(table)
-            && parked
-                .keys
-                .as_ref()
-                .is_some_and(|keys| keys.len() > self.keys_max)
+            && parked.whole_from.is_none()
+            && parked.keys.len() > self.keys_max
         {
-            parked.keys = None;
+            parked.whole_from = Some(sequence);
         }
     }
 
@@ -112,23 +124,25 @@ impl Parking {
             .tables
             .entry(new.table.clone())
             .or_insert_with(|| ParkedTable {
-                keys: Some(HashMap::new()),
-                from_sequence: from,
+                keys: HashMap::new(),
+                whole_from: None,
                 target: new.target.clone(),
                 reason: new.reason.clone(),
             });
-        parked.from_sequence = parked.from_sequence.min(from);
-        match (new.key_token, &mut parked.keys) {
-            (Some(key), Some(keys)) => {
-                keys.entry(key).or_insert(from);
+        match new.key_token {
+            Some(key) => {
+                let known = parked.keys.entry(key).or_insert(from);
+                *known = from.min(*known);
             }
-            (None, keys) => *keys = None,
-            (Some(_), None) => {}
+            None => {
+                let known = parked.whole_from.get_or_insert(from);
+                *known = from.min(*known);
+            }
         }
-        self.limit(&new.table);
+        self.limit(&new.table, from);
     }
 
-    /// Takes a table out; returns from which sequence it has to be read again.
+    /// Takes a table out; what is returned says what has to be read again.
     pub fn remove(&mut self, table: &str) -> Option<Parking> {
         let parked = self.tables.remove(table)?;
         let tables = BTreeMap::from([(table.to_owned(), parked)]);
@@ -140,13 +154,10 @@ impl Parking {
 
     /// The oldest sequence that is set aside.
     pub fn from_sequence(&self) -> Option<u64> {
-        self.tables
-            .values()
-            .map(|parked| parked.from_sequence)
-            .min()
+        self.tables.values().map(ParkedTable::from_sequence).min()
     }
 
-    /// For the cursor.
+    /// For the cursor: a table that waits as a whole before its keys, which then do not count as too many.
     pub fn to_cursor(&self) -> Vec<Parked> {
         let one = |table: &str, parked: &ParkedTable, key, from| Parked {
             table: table.to_owned(),
@@ -157,17 +168,16 @@ impl Parking {
         };
         let mut out = Vec::new();
         for (table, parked) in &self.tables {
-            match &parked.keys {
-                None => out.push(one(table, parked, None, parked.from_sequence)),
-                Some(keys) => {
-                    let mut keys: Vec<_> = keys.iter().collect();
-                    keys.sort();
-                    out.extend(
-                        keys.iter()
-                            .map(|(k, from)| one(table, parked, Some(**k), **from)),
-                    );
-                }
-            }
+            let mut keys: Vec<_> = parked.keys.iter().collect();
+            keys.sort();
+            let keys = keys.iter().map(|(key, from)| (Some(**key), **from));
+            let whole = parked.whole_from.map(|from| (None, from));
+            out.extend(
+                whole
+                    .into_iter()
+                    .chain(keys)
+                    .map(|(key, from)| one(table, parked, key, from)),
+            );
         }
         out
     }
@@ -176,8 +186,8 @@ impl Parking {
     pub fn to_status(&self) -> Vec<ParkedStatus> {
         let one = |(table, parked): (&String, &ParkedTable)| ParkedStatus {
             table: table.clone(),
-            keys: parked.keys.as_ref().map(HashMap::len),
-            from_sequence: Sequence(parked.from_sequence).to_string(),
+            keys: parked.whole_from.is_none().then_some(parked.keys.len()),
+            from_sequence: Sequence(parked.from_sequence()).to_string(),
             target: parked.target.clone(),
             reason: parked.reason.clone(),
         };
@@ -197,7 +207,7 @@ mod tests {
         key: u64,
         old: Option<u64>,
     ) -> bool {
-        let held = parking.holds(table, key, old);
+        let held = parking.holds(table, sequence, key, old);
         if held {
             parking.spread(table, sequence, key, old);
         }
@@ -230,12 +240,34 @@ mod tests {
     }
 
     #[test]
-    fn too_many_keys_park_the_table() {
+    fn what_lies_before_the_refused_record_passes_when_it_comes_again() {
+        let mut parking = Parking::new(&[], 10);
+        parking.add(&parked(7, 5));
+        assert!(!parking.holds("a.t", 4, 7, None));
+        assert!(parking.holds("a.t", 5, 7, None));
+        // Of two keys that were set aside at different places, each is read again from its own.
+        parking.add(&parked(8, 20));
+        let healing = parking.remove("a.t").expect("it is parked");
+        assert_eq!(healing.from_sequence(), Some(5));
+        assert!(healing.holds("a.t", 6, 7, None) && !healing.holds("a.t", 6, 8, None));
+        // Refused again, and earlier.
+        parking.add(&parked(7, 5));
+        parking.add(&parked(7, 3));
+        assert!(parking.holds("a.t", 3, 7, None) && !parking.holds("a.t", 2, 7, None));
+    }
+
+    #[test]
+    fn too_many_keys_park_the_table_from_there_on() {
         let mut parking = Parking::new(&[], 2);
         for key in 0..3 {
-            parking.add(&parked(key, key));
+            parking.add(&parked(key, key + 10));
         }
-        assert!(parking.holds_table("a.t"));
+        assert!(parking.holds_table("a.t", 12) && !parking.holds_table("a.t", 11));
+        // Other keys were delivered up to there.
+        assert!(!parking.holds("a.t", 11, 99, None) && parking.holds("a.t", 12, 99, None));
+        let again = Parking::new(&parking.to_cursor(), 2);
+        assert_eq!(again.to_cursor(), parking.to_cursor());
+        assert!(again.holds("a.t", 10, 0, None) && !again.holds("a.t", 11, 99, None));
         assert_eq!(parking.to_status()[0].keys, None);
         assert!(parking.remove("a.t").is_some() && parking.is_empty());
     }

@@ -4,7 +4,7 @@ use crate::config::{CreateTopics, Delivery, KafkaConfig};
 use crate::error::{broker_error, invalid};
 use change::SinkError;
 use kafka_client::Connection;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
@@ -12,6 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Context {
     /// Records that were not delivered: index in the batch, and why.
     pub failed: Arc<Mutex<Vec<(usize, KafkaError)>>>,
+    /// Whether a broker's connection has ended since this was last cleared.
+    pub lost: Arc<AtomicBool>,
     /// The connection's own part.
     pub connection: kafka_client::Context,
 }
@@ -35,6 +38,12 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        if matches!(
+            error.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
+        ) {
+            self.lost.store(true, Ordering::SeqCst);
+        }
         self.connection.error(error, reason);
     }
 
@@ -69,6 +78,7 @@ const OWNED: [&str; 5] = [
 pub(crate) fn context(config: &KafkaConfig) -> Context {
     Context {
         failed: Arc::default(),
+        lost: Arc::default(),
         connection: kafka_client::Context::new(&config.security),
     }
 }
@@ -87,31 +97,40 @@ pub(crate) fn base(config: &KafkaConfig) -> Result<ClientConfig, SinkError> {
         .map_err(|refused| invalid(refused.detail, refused.hint))
 }
 
-/// Properties of the producer.
+/// Properties of the producer. With `one_by_one`, every record is a batch of its own.
 pub(crate) fn producer(
     config: &KafkaConfig,
     transactional_id: &str,
     context: Context,
+    one_by_one: bool,
 ) -> Result<BaseProducer<Context>, SinkError> {
     let mut client = base(config)?;
     let timeout_ms = (u64::from(config.timeout_s) * 1000).to_string();
+    let is_transactional = config.delivery == Delivery::Transactional;
+    // What the config's own properties may set otherwise.
+    let linger = if is_transactional { "0.5" } else { "5" };
+    for (name, value) in [
+        ("batch.size", "1000000"),
+        ("queue.buffering.max.messages", "0"),
+        ("linger.ms", linger),
+    ] {
+        if client.get(name).is_none() {
+            client.set(name, value);
+        }
+    }
     client.set("enable.idempotence", "true");
     client.set("acks", "all");
     client.set("compression.type", config.compression.as_str());
     client.set("message.max.bytes", config.message_bytes_max.to_string());
-    client.set("batch.size", "1000000");
     client.set("queue.buffering.max.kbytes", config.queue_kib.to_string());
-    client.set("queue.buffering.max.messages", "0");
-    match config.delivery {
-        Delivery::Transactional => {
-            client.set("transactional.id", transactional_id);
-            client.set("transaction.timeout.ms", &timeout_ms);
-            client.set("linger.ms", "0.5");
-        }
-        Delivery::Idempotent => {
-            client.set("message.timeout.ms", &timeout_ms);
-            client.set("linger.ms", "5");
-        }
+    if one_by_one {
+        client.set("batch.num.messages", "1");
+    }
+    if is_transactional {
+        client.set("transactional.id", transactional_id);
+        client.set("transaction.timeout.ms", &timeout_ms);
+    } else {
+        client.set("message.timeout.ms", &timeout_ms);
     }
     client
         .create_with_context(context)
@@ -126,16 +145,15 @@ pub(crate) fn partition_count(
     config: &KafkaConfig,
     topic: &str,
 ) -> Result<i32, KafkaError> {
-    if let Some(wanted) = &config.create_topics {
-        let missing = !matches!(count(producer, topic), Ok(n) if n > 0);
-        if missing {
-            let settings: Vec<(&str, &str)> = wanted
-                .config
-                .iter()
-                .map(|(k, v)| (k.as_str(), v.as_str()))
-                .collect();
-            create(config, topic, wanted, &settings)?;
-        }
+    if let Some(wanted) = &config.create_topics
+        && !exists(producer, topic)?
+    {
+        let settings: Vec<(&str, &str)> = wanted
+            .config
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        create(config, topic, wanted, &settings)?;
     }
     // The broker may make the topic on the first metadata request: it answers "leader not available"
     // for a moment.
@@ -153,6 +171,12 @@ pub(crate) fn partition_count(
         std::thread::sleep(Duration::from_millis(100));
     }
     Err(last)
+}
+
+/// Whether a topic is there. Asking for it by name would let the broker make it, in its own way.
+fn exists(producer: &BaseProducer<Context>, topic: &str) -> Result<bool, KafkaError> {
+    let all = producer.client().fetch_metadata(None, CALL_TIMEOUT)?;
+    Ok(all.topics().iter().any(|found| found.name() == topic))
 }
 
 fn count(producer: &BaseProducer<Context>, topic: &str) -> Result<i32, KafkaError> {
@@ -197,7 +221,7 @@ fn create(
     Ok(())
 }
 
-/// Makes the compacted cursor topic if it is missing.
+/// Makes the compacted cursor topic, which is missing.
 pub(crate) fn create_cursor_topic(config: &KafkaConfig, topic: &str) -> Result<(), KafkaError> {
     let replication = config
         .create_topics
@@ -209,6 +233,20 @@ pub(crate) fn create_cursor_topic(config: &KafkaConfig, topic: &str) -> Result<(
         config: std::collections::BTreeMap::new(),
     };
     create(config, topic, &wanted, &[("cleanup.policy", "compact")])
+}
+
+/// Whether a topic is compacted; none when the broker does not tell.
+pub(crate) fn is_compacted(config: &KafkaConfig, topic: &str) -> Option<bool> {
+    let admin: AdminClient<Context> = base(config)
+        .ok()?
+        .create_with_context(context(config))
+        .ok()?;
+    let options = AdminOptions::new().request_timeout(Some(CALL_TIMEOUT));
+    let resource = ResourceSpecifier::Topic(topic);
+    let described = pollster::block_on(admin.describe_configs([&resource], &options)).ok()?;
+    let resource = described.into_iter().next()?.ok()?;
+    let policy = resource.get("cleanup.policy")?.value.clone()?;
+    Some(policy.contains("compact"))
 }
 
 pub(crate) fn check(config: &KafkaConfig, topics: &[String]) -> Result<Vec<String>, SinkError> {

@@ -20,11 +20,17 @@ pub(crate) const KEY: &[u8] = b"cursor";
 /// Key of the record that says over how many partitions each topic's keys were spread.
 pub(crate) const PARTITIONS_KEY: &[u8] = b"partitions";
 
+/// How far back from the topic's end is looked first, and at most by how much more each time.
+const WINDOW: i64 = 4096;
+const WINDOW_GROWTH: i64 = 16;
+
 /// What a sink left in its cursor topic.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub cursor: Option<Cursor>,
-    /// Partitions of each topic, as its keys were spread.
+    /// Where the cursor's record stands.
+    pub offset: Option<i64>,
+    /// Topics that were written to: over how many partitions the keys were spread, or 0.
     pub partitions: BTreeMap<String, i32>,
 }
 
@@ -47,22 +53,60 @@ fn decode_partitions(bytes: &[u8]) -> BTreeMap<String, i32> {
 /// Reads what was last committed. Call it after the writer has fenced its predecessors, so that no
 /// transaction on the topic is open.
 pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError> {
-    let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
     let consumer = consumer(config, topic, "read_committed")?;
     let (low, high) = settled(&consumer, topic, config)?;
-    if high <= low {
-        return Ok(Kept::default());
-    }
-    let mut assignment = TopicPartitionList::new();
-    // The topic is compacted: what stands far back is superseded.
-    assignment
-        .add_partition_offset(topic, 0, Offset::Offset(low))
-        .map_err(failed)?;
-    consumer.assign(&assignment).map_err(failed)?;
-    last_record(&consumer, topic, config)
+    tail(&consumer, topic, config, low, high)
 }
 
-fn consumer(
+/// Reads what was last written, whether it was committed, taken back, or neither.
+pub(crate) fn read_written(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError> {
+    let consumer = consumer(config, topic, "read_uncommitted")?;
+    let (low, high) = consumer
+        .fetch_watermarks(topic, 0, CALL_TIMEOUT)
+        .map_err(|error| broker_error("read cursor", &config.brokers, &error))?;
+    tail(&consumer, topic, config, low, high)
+}
+
+/// Where the last committed cursor's record stands, as far as transactions are decided.
+pub(crate) fn committed_offset(
+    config: &KafkaConfig,
+    topic: &str,
+) -> Result<Option<i64>, SinkError> {
+    let consumer = consumer(config, topic, "read_committed")?;
+    let (low, high) = consumer
+        .fetch_watermarks(topic, 0, CALL_TIMEOUT)
+        .map_err(|error| broker_error("read cursor", &config.brokers, &error))?;
+    Ok(tail(&consumer, topic, config, low, high)?.offset)
+}
+
+/// The last records before `high`. The topic is compacted only where it is old: its end is looked at
+/// first, and the rest only for what is not there.
+fn tail(
+    consumer: &BaseConsumer<Context>,
+    topic: &str,
+    config: &KafkaConfig,
+    low: i64,
+    high: i64,
+) -> Result<Kept, SinkError> {
+    let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
+    let mut window = WINDOW;
+    while high > low {
+        let start = low.max(high.saturating_sub(window));
+        let mut assignment = TopicPartitionList::new();
+        assignment
+            .add_partition_offset(topic, 0, Offset::Offset(start))
+            .map_err(failed)?;
+        consumer.assign(&assignment).map_err(failed)?;
+        let kept = last_records(consumer, topic, config)?;
+        if start == low || (kept.cursor.is_some() && !kept.partitions.is_empty()) {
+            return Ok(kept);
+        }
+        window = window.saturating_mul(WINDOW_GROWTH);
+    }
+    Ok(Kept::default())
+}
+
+pub(crate) fn consumer(
     config: &KafkaConfig,
     topic: &str,
     isolation: &str,
@@ -111,18 +155,19 @@ fn settled(
     }
 }
 
-fn last_record(
+fn last_records(
     consumer: &BaseConsumer<Context>,
     topic: &str,
     config: &KafkaConfig,
 ) -> Result<Kept, SinkError> {
-    let mut last = None;
+    let (mut last, mut offset) = (None, None);
     let mut partitions = BTreeMap::new();
     let end = Instant::now() + Duration::from_secs(u64::from(config.timeout_s));
     loop {
         match consumer.poll(Duration::from_millis(200)) {
             Some(Ok(message)) if message.key() == Some(KEY) => {
                 last = message.payload().map(<[u8]>::to_vec);
+                offset = Some(message.offset());
             }
             Some(Ok(message)) if message.key() == Some(PARTITIONS_KEY) => {
                 partitions = decode_partitions(message.payload().unwrap_or_default());
@@ -149,5 +194,9 @@ fn last_record(
                 "name another cursor_topic: the sink then starts from the journal's oldest change",
             )
     })?;
-    Ok(Kept { cursor, partitions })
+    Ok(Kept {
+        cursor,
+        offset,
+        partitions,
+    })
 }

@@ -17,6 +17,7 @@ mod reader;
 mod route;
 mod sink;
 mod template;
+mod undecided;
 
 pub use config::KafkaConfig;
 pub use reader::CommittedReader;

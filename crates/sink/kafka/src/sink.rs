@@ -9,15 +9,18 @@ use crate::error::{Refusal, broker_error, invalid, refusal};
 use crate::partition::partition_of;
 use crate::route::{Route, Topics};
 use crate::template::Template;
+use crate::undecided;
 use change::contract::{ErrorKind, Rejection};
 use change::event::{Ahead, DdlChange, Heartbeat};
 use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
 use format::{Encoder, Messages, key_text};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Who writes: part of the transactional id and of the cursor topic's name.
@@ -31,6 +34,49 @@ pub struct Identity {
 
 /// How often topics are looked at for partitions that were added.
 const PARTITIONS_PERIOD: Duration = Duration::from_secs(30);
+
+/// After so many flushes what was written to is stored again, so that it stands near the end of the
+/// cursor's topic.
+const WRITTEN_FLUSHES: u32 = 1000;
+
+/// Whether records are sent one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OneByOne {
+    /// In batches.
+    No,
+    /// From the next connection on.
+    Wanted,
+    /// Now, and whether the broker refused one.
+    Yes { found: bool },
+    /// The refused record is set aside.
+    Done,
+    /// No single record was refused: a topic takes no batches as large as these.
+    ForGood,
+}
+
+impl OneByOne {
+    fn on_open(self) -> Self {
+        match self {
+            Self::No | Self::Done => Self::No,
+            Self::Wanted => Self::Yes { found: false },
+            Self::Yes { .. } | Self::ForGood => self,
+        }
+    }
+
+    fn on_flush(self) -> Self {
+        match self {
+            Self::Yes { found: true } => Self::Done,
+            Self::Yes { found: false } => {
+                tracing::warn!(
+                    "a topic's max.message.bytes is below the batches that are sent: records go one by one \
+                     from here on; set `properties: {{batch.size: …}}` below it and start again"
+                );
+                Self::ForGood
+            }
+            other => other,
+        }
+    }
+}
 
 /// One record of the running batch, to name it if it is refused.
 struct Sent {
@@ -56,14 +102,18 @@ pub struct KafkaSink {
     context: Context,
     routes: HashMap<(u32, u32), Route>,
     topic_partitions: HashMap<String, i32>,
-    /// Over how many partitions the keys of each topic were spread, also in earlier lives.
-    spread: BTreeMap<String, i32>,
-    spread_is_new: bool,
+    /// Topics that were written to, also in earlier lives: over how many partitions their keys were
+    /// spread, or 0.
+    written: BTreeMap<String, i32>,
+    /// Flushes since `written` was stored.
+    written_age: u32,
     partitions_seen: Instant,
     key_names: HashMap<Arc<str>, Vec<String>>,
     messages: Messages,
     key: Vec<u8>,
     sent: Vec<Sent>,
+    /// A broker refuses a batch as a whole: which record it means shows when each is a batch of its own.
+    one_by_one: OneByOne,
     in_transaction: bool,
     pending_bytes: usize,
 }
@@ -118,13 +168,14 @@ impl KafkaSink {
             producer: None,
             routes: HashMap::new(),
             topic_partitions: HashMap::new(),
-            spread: BTreeMap::new(),
-            spread_is_new: false,
+            written: BTreeMap::new(),
+            written_age: WRITTEN_FLUSHES,
             partitions_seen: Instant::now(),
             key_names: HashMap::new(),
             messages: Messages::default(),
             key: Vec::new(),
             sent: Vec::new(),
+            one_by_one: OneByOne::No,
             in_transaction: false,
             pending_bytes: 0,
         })
@@ -154,6 +205,87 @@ impl KafkaSink {
         Duration::from_secs(u64::from(self.config.timeout_s))
     }
 
+    /// After a flush: a producer that makes batches. If it cannot be had, the next write says so, and the
+    /// sink opens again.
+    fn send_in_batches_again(&mut self) {
+        self.producer = None;
+        self.one_by_one = OneByOne::No;
+        let made = client::producer(
+            &self.config,
+            &self.transactional_id,
+            self.context.clone(),
+            false,
+        );
+        let Ok(producer) = made else { return };
+        let is_ready = self.config.delivery == Delivery::Idempotent
+            || producer.init_transactions(Duration::from_secs(15)).is_ok();
+        self.producer = is_ready.then_some(producer);
+    }
+
+    /// What a broker confirmed shortly before its connection ended has to be looked at: see
+    /// [`undecided`].
+    fn trust_the_broker(&self) -> Result<(), SinkError> {
+        let is_transactional = self.config.delivery == Delivery::Transactional;
+        if !is_transactional || !self.context.lost.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(SinkError::new(
+            ErrorKind::Unavailable,
+            "write",
+            "the connection to a broker ended",
+        )
+        .at(format!("kafka {}", self.config.brokers.join(",")))
+        .hint("nothing to do: the sink connects again and looks whether all that was confirmed is there"))
+    }
+
+    /// Takes back what is open on partitions of this sink, though its transactions have ended.
+    fn end_what_is_open(
+        &self,
+        producer: &BaseProducer<Context>,
+        metadata: &Metadata,
+    ) -> Result<(), SinkError> {
+        let mut written = cursor::read_written(&self.config, &self.cursor_topic)?;
+        let known = self
+            .written
+            .iter()
+            .map(|(topic, count)| (topic.clone(), *count));
+        written.partitions.extend(known);
+        let partitions =
+            undecided::partitions_of(metadata, &written.partitions, &self.cursor_topic);
+        let open = undecided::still_open(&self.config, &partitions)?;
+        if open.is_empty() {
+            return Ok(());
+        }
+        let topics = undecided::topics_of(&open);
+        // With several brokers, what is open may belong to a batch whose cursor is committed: then the
+        // next commit ends it rightly, and taking it back would lose it.
+        let is_committed =
+            written.offset == cursor::committed_offset(&self.config, &self.cursor_topic)?;
+        if is_committed && metadata.brokers().len() > 1 {
+            tracing::warn!(
+                "transactions are open on {topics}; if no other producer is at work there, a broker lost \
+                 their end: give these topics replicas"
+            );
+            return Ok(());
+        }
+        tracing::warn!(
+            "{} partitions have transactions without an end, as a stopped broker leaves them: what of this \
+             sink is open there is taken back, and delivered again; topics: {topics}",
+            open.len()
+        );
+        undecided::take_back(&self.config, producer, &self.context, &open)
+    }
+
+    fn say_if_not_compacted(&self) {
+        if client::is_compacted(&self.config, &self.cursor_topic) == Some(false) {
+            tracing::warn!(
+                "topic {} holds the sink's cursor but is not compacted, so that the cursor ages out: set its \
+                 cleanup.policy to compact",
+                self.cursor_topic
+            );
+        }
+    }
+
     fn begin(&mut self) -> Result<(), SinkError> {
         if self.in_transaction || self.config.delivery == Delivery::Idempotent {
             return Ok(());
@@ -174,6 +306,10 @@ impl KafkaSink {
         };
         let count = client::partition_count(producer, &self.config, topic)?;
         self.topic_partitions.insert(topic.to_owned(), count);
+        if !self.written.contains_key(topic) {
+            self.written.insert(topic.to_owned(), 0);
+            self.written_age = WRITTEN_FLUSHES;
+        }
         Ok(count)
     }
 
@@ -229,8 +365,10 @@ impl KafkaSink {
         let place = (Arc::from(topic.as_str()), partition_count);
         let route = Route::new(&self.config, table, place, snapshot).map_err(refused)?;
         if route.is_spread() {
-            let is_new = spread_over(&mut self.spread, &topic, partition_count, &self.config);
-            self.spread_is_new |= is_new.map_err(refused)?;
+            let is_new = spread_over(&mut self.written, &topic, partition_count, &self.config);
+            if is_new.map_err(refused)? {
+                self.written_age = WRITTEN_FLUSHES;
+            }
         }
         let key_names = table
             .key()
@@ -420,7 +558,8 @@ impl KafkaSink {
         let end = Instant::now() + self.timeout();
         let headers = (self.config.headers && sent.op != CURSOR_OP).then(|| headers(&sent));
         let tombstone = buries.then_some(None);
-        for message in self.messages.iter().map(Some).chain(tombstone) {
+        let mut not_sent = None;
+        'messages: for message in self.messages.iter().map(Some).chain(tombstone) {
             self.pending_bytes += message.map_or(0, <[u8]>::len);
             let mut record: BaseRecord<'_, [u8], [u8], usize> =
                 BaseRecord::with_opaque_to(&sent.topic, index).partition(partition);
@@ -438,11 +577,15 @@ impl KafkaSink {
                 let full =
                     error.rdkafka_error_code() == Some(rdkafka::error::RDKafkaErrorCode::QueueFull);
                 if !full || Instant::now() > end {
-                    return Err(self.refused(&sent, &error));
+                    not_sent = Some(error);
+                    break 'messages;
                 }
                 pause.poll(producer);
                 record = back;
             }
+        }
+        if let Some(error) = not_sent {
+            return Err(self.why_not_sent(&sent, &error));
         }
         if index.is_multiple_of(1024) {
             producer.poll(Duration::ZERO);
@@ -499,6 +642,16 @@ impl KafkaSink {
         let mut pause = Pause::default();
         while producer.in_flight_count() > 0 {
             pause.poll(producer);
+            // After a refusal the library holds back what is left until it times out.
+            if self
+                .context
+                .failed
+                .lock()
+                .is_ok_and(|failed| !failed.is_empty())
+            {
+                producer.poll(Duration::from_millis(50));
+                break;
+            }
             if Instant::now() > end {
                 let timeout = KafkaError::MessageProduction(
                     rdkafka::error::RDKafkaErrorCode::MessageTimedOut,
@@ -506,24 +659,54 @@ impl KafkaSink {
                 return Err(self.broker_error("flush", &timeout));
             }
         }
+        self.judge_failed()
+    }
+
+    /// What came back of records that were not delivered.
+    fn judge_failed(&mut self) -> Result<(), SinkError> {
         let failed = match self.context.failed.lock() {
             Ok(mut failed) => std::mem::take(&mut *failed),
             Err(_) => Vec::new(),
         };
+        let refuses = |error: &KafkaError| {
+            let code = error.rdkafka_error_code();
+            code.is_some_and(|code| refusal(code) == Refusal::Record)
+        };
+        if self.one_by_one == OneByOne::No && failed.iter().any(|(_, error)| refuses(error)) {
+            self.one_by_one = OneByOne::Wanted;
+            let detail =
+                "the broker refused a batch; its records go one by one, to see which it means";
+            return Err(SinkError::new(ErrorKind::Unavailable, "write", detail));
+        }
         // A refused record is told before the aborts that follow from it.
-        let sorted = failed
-            .iter()
-            .map(|(index, error)| (self.sent.get(*index), error));
         let mut first = None;
-        for (sent, error) in sorted {
-            let Some(sent) = sent else { continue };
+        for (index, error) in &failed {
+            let Some(sent) = self.sent.get(*index) else {
+                continue;
+            };
             let error = self.refused(sent, error);
             if error.rejection.is_some() {
+                if let OneByOne::Yes { found } = &mut self.one_by_one {
+                    *found = true;
+                }
                 return Err(error);
             }
             first.get_or_insert(error);
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// Why the producer took no further record: what happened to the ones before it, if that is known.
+    fn why_not_sent(&mut self, sent: &Sent, error: &KafkaError) -> SinkError {
+        if error.rdkafka_error_code() == Some(rdkafka::error::RDKafkaErrorCode::State)
+            && let Some(producer) = &self.producer
+        {
+            producer.poll(Duration::from_millis(50));
+            if let Err(cause) = self.judge_failed() {
+                return cause;
+            }
+        }
+        self.refused(sent, error)
     }
 
     fn forget_batch(&mut self) {
@@ -568,7 +751,7 @@ fn spread_over(
     count: i32,
     config: &KafkaConfig,
 ) -> Result<bool, String> {
-    match spread.get(topic) {
+    match spread.get(topic).filter(|before| **before > 0) {
         Some(before) if *before == count => Ok(false),
         Some(before) if config.on_partition_change == OnPartitionChange::Park => Err(format!(
             "the topic has {count} partitions, but its keys were spread over {before}: they would \
@@ -618,32 +801,52 @@ impl Sink for KafkaSink {
         self.topic_partitions.clear();
         self.encoder.reset();
         self.forget_batch();
-        let producer =
-            client::producer(&self.config, &self.transactional_id, self.context.clone())?;
+        self.one_by_one = self.one_by_one.on_open();
+        let producer = client::producer(
+            &self.config,
+            &self.transactional_id,
+            self.context.clone(),
+            self.one_by_one != OneByOne::No,
+        )?;
         // A broker that is away is told at once, not after the long wait for a coordinator. What the
-        // connection itself says (a refused login) arrives by polling.
+        // connection itself says (a refused login) arrives by polling. All topics are asked for: a
+        // broker may make one that is asked for by name.
         let asked = producer
             .client()
-            .fetch_metadata(Some(&self.cursor_topic), Duration::from_secs(5));
-        if let Err(error) = asked {
-            let mut pause = Pause::default();
-            let end = Instant::now() + Duration::from_millis(200);
-            while Instant::now() < end {
-                pause.poll(&producer);
+            .fetch_metadata(None, Duration::from_secs(5));
+        let metadata = match asked {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                let mut pause = Pause::default();
+                let end = Instant::now() + Duration::from_millis(200);
+                while Instant::now() < end {
+                    pause.poll(&producer);
+                }
+                return Err(self.broker_error("connect", &error));
             }
-            return Err(self.broker_error("connect", &error));
-        }
+        };
+        // From here on a connection that ends is told.
+        self.context.lost.store(false, Ordering::SeqCst);
         if self.config.delivery == Delivery::Transactional {
             producer
                 .init_transactions(Duration::from_secs(15))
                 .map_err(|error| self.broker_error("fence older writers", &error))?;
         }
-        client::create_cursor_topic(&self.config, &self.cursor_topic)
-            .map_err(|error| self.broker_error("create cursor topic", &error))?;
-        let kept = cursor::read(&self.config, &self.cursor_topic)?;
+        let mut topics = metadata.topics().iter();
+        let kept = if topics.any(|found| found.name() == self.cursor_topic) {
+            self.say_if_not_compacted();
+            if self.config.delivery == Delivery::Transactional {
+                self.end_what_is_open(&producer, &metadata)?;
+            }
+            cursor::read(&self.config, &self.cursor_topic)?
+        } else {
+            client::create_cursor_topic(&self.config, &self.cursor_topic)
+                .map_err(|error| self.broker_error("create cursor topic", &error))?;
+            cursor::Kept::default()
+        };
         self.producer = Some(producer);
-        self.spread = kept.partitions;
-        self.spread_is_new = false;
+        self.written = kept.partitions;
+        self.written_age = WRITTEN_FLUSHES;
         Ok(kept.cursor)
     }
 
@@ -696,6 +899,13 @@ impl Sink for KafkaSink {
         self.send_plain(0..count)
     }
 
+    fn idle(&mut self) -> Result<(), SinkError> {
+        if let Some(producer) = &self.producer {
+            producer.poll(Duration::ZERO);
+        }
+        self.trust_the_broker()
+    }
+
     fn held_from(&self) -> Option<u64> {
         self.encoder.held_from()
     }
@@ -709,12 +919,13 @@ impl Sink for KafkaSink {
         // for a refused record with a cursor in flight may stay undecided on the cursor's topic.
         self.drain()?;
         self.begin()?;
-        if self.spread_is_new {
+        self.written_age += 1;
+        if self.written_age > WRITTEN_FLUSHES && !self.written.is_empty() {
             self.messages.clear();
-            cursor::encode_partitions(&self.spread, self.messages.buffer());
+            cursor::encode_partitions(&self.written, self.messages.buffer());
             self.messages.end();
             self.send_own(cursor::PARTITIONS_KEY, cursor.sequence)?;
-            self.spread_is_new = false;
+            self.written_age = 0;
         }
         self.messages.clear();
         cursor.encode(self.messages.buffer());
@@ -722,6 +933,7 @@ impl Sink for KafkaSink {
         self.pending_bytes = 0;
         self.send_own(cursor::KEY, cursor.sequence)?;
         self.drain()?;
+        self.trust_the_broker()?;
         if self.in_transaction {
             self.producer()?
                 .commit_transaction(self.timeout())
@@ -729,6 +941,10 @@ impl Sink for KafkaSink {
         }
         self.forget_batch();
         self.look_for_partitions();
+        self.one_by_one = self.one_by_one.on_flush();
+        if self.one_by_one == OneByOne::Done {
+            self.send_in_batches_again();
+        }
         Ok(())
     }
 
@@ -736,16 +952,18 @@ impl Sink for KafkaSink {
         let Some(producer) = &self.producer else {
             return Ok(());
         };
+        // The library's own abort waits until the application has taken back what is purged: that has to
+        // happen before, on this thread.
         producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        let aborted = match self.in_transaction {
-            true => producer.abort_transaction(self.timeout()),
-            false => Ok(()),
-        };
         let end = Instant::now() + Duration::from_secs(5);
         let mut pause = Pause::default();
         while producer.in_flight_count() > 0 && Instant::now() < end {
             pause.poll(producer);
         }
+        let aborted = match self.in_transaction {
+            true => producer.abort_transaction(self.timeout()),
+            false => Ok(()),
+        };
         self.forget_batch();
         aborted.map_err(|error| self.broker_error("abort transaction", &error))
     }
