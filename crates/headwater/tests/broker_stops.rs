@@ -11,7 +11,7 @@ use testkit::{Flavour, Kafka, MysqlServer, Pipeline, one_at_a_time};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
 const LIMIT: Duration = Duration::from_secs(120);
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 4;
 /// One stop seldom meets one sink in the moment of its commit.
 const SINKS: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
