@@ -7,7 +7,9 @@ use crate::recover;
 use crate::status::Shared;
 use change::contract::{ErrorKind, Parked};
 use change::event::{Ahead, Heartbeat};
-use change::{Cursor, Event, Operation, Position, RowChange, Sink, SinkError};
+use change::{
+    CopyMark, CopyStage, Cursor, Event, Operation, Position, RowChange, Sink, SinkError, TableSchema,
+};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -403,6 +405,7 @@ impl Delivery {
     fn deliver(&mut self, drain: Duration) -> Result<(), Stop> {
         let from = Sequence(self.cursor.sequence);
         let mut reader = EventReader::open(&self.journal, from, None)?;
+        reader.schemas().for_each(|schema| self.sink.schema(schema));
         let mut drain_until: Option<Instant> = None;
         loop {
             if let Some(next) = self.answer_requests(&mut reader)? {
@@ -429,6 +432,7 @@ impl Delivery {
                 continue;
             }
             self.beat(&reader)?;
+            self.sink.idle()?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);
             if ended || self.shared.is_stopping() {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + drain);
@@ -547,6 +551,7 @@ impl Delivery {
     fn report(&self) {
         let oldest = self.unflushed.oldest_us;
         let not_carried = self.sink.not_carried();
+        let details = self.sink.details();
         self.shared.on_sink(&self.config.name, |status| {
             status.sequence = Sequence(self.cursor.sequence).to_string();
             // With nothing in hand, what was passed over is not behind.
@@ -556,6 +561,7 @@ impl Delivery {
             };
             status.oldest_us = oldest;
             status.not_carried = not_carried;
+            status.details = details;
             if !self.parking.is_empty() || !status.parked.is_empty() {
                 status.parked = self.parking.to_status();
             }
@@ -599,6 +605,9 @@ impl Delivery {
     }
 
     fn rewind(&mut self, to: Sequence) -> Result<(bool, Result<String, String>), Stop> {
+        if let Some(reason) = self.sink.refuses_rewind() {
+            return Ok((false, Err(format!("{}: {reason}", self.config.name))));
+        }
         self.flush()?;
         let (first, end) = (self.journal.first(), self.journal.end());
         if to < first || to > end {
@@ -688,6 +697,9 @@ impl Delivery {
                 header,
             })?;
             self.marks.is_begun = true;
+        }
+        if self.sink.is_barrier(event) {
+            self.flush()?;
         }
         self.sink.write(event)?;
         let now = *self.unflushed.since.get_or_insert_with(Instant::now);
@@ -817,6 +829,28 @@ impl EventSink for Delivery {
 
     fn transaction(&mut self, ahead: &Ahead) {
         self.sink.transaction(ahead);
+    }
+
+    fn schema(&mut self, schema: &Arc<TableSchema>) {
+        self.sink.schema(schema);
+    }
+
+    fn copy(&mut self, mark: &CopyMark<'_>, next: u64) -> Result<(), Stop> {
+        let (database, table) = (&mark.table.database, &mark.table.name);
+        if !self.config.tables.matches(database, table) {
+            return Ok(());
+        }
+        let name = format!("{database}.{table}");
+        if mark.stage == CopyStage::Done && self.parking.holds_table(&name) {
+            return Ok(());
+        }
+        let heals = self.sink.copy(mark)?;
+        if heals && mark.stage == CopyStage::Begun {
+            self.parking.remove(&name);
+        }
+        self.unflushed.since.get_or_insert_with(Instant::now);
+        self.unflushed.next = next;
+        Ok(())
     }
 }
 
