@@ -75,7 +75,15 @@ pub(crate) fn plan(
             continue;
         };
         let was = &old.columns[*from];
-        sources.push((new.columns[to].name.clone(), Some(quote(&was.name))));
+        let is_key = new.key.contains(&to) || new.sort.contains(&to);
+        let loses_null = is_key && was.type_text.contains("Nullable(");
+        sources.push((
+            new.columns[to].name.clone(),
+            Some(match loses_null {
+                true => format!("assumeNotNull({})", quote(&was.name)),
+                false => quote(&was.name),
+            }),
+        ));
         let (a, b) = (&old.schema.columns[*from], &new.schema.columns[to]);
         match change(a, b, is_strict) {
             Change::No => {
@@ -91,6 +99,7 @@ pub(crate) fn plan(
                     && wanted.contains("Nullable(");
                 match needs_null {
                     true => commands.push(modify(new, to)),
+                    false if loses_null => {}
                     false => new.columns[to].type_text.clone_from(&was.type_text),
                 }
             }
@@ -98,12 +107,12 @@ pub(crate) fn plan(
                 // NULL stays possible: what was NULL once may be in older rows.
                 if was.type_text.starts_with("Nullable(")
                     && !new.columns[to].type_text.contains("Nullable(")
-                    && !new.key.contains(&to)
+                    && !is_key
                 {
                     let plain = new.columns[to].type_text.clone();
                     new.columns[to].type_text = format!("Nullable({plain})");
                 }
-                touches_key |= new.key.contains(&to) || new.sort.contains(&to);
+                touches_key |= is_key;
                 commands.push(modify(new, to));
             }
             Change::Widen => {}

@@ -7,7 +7,7 @@
 
 use crate::alter::{self, Plan};
 use crate::client::Client;
-use crate::config::{ClickHouseConfig, Mode, OnDrop};
+use crate::config::{ClickHouseConfig, Engine, Mode, OnDrop};
 use crate::encode::DateRange;
 use crate::fold::{Folder, Job, crash_point, drop_folded, lock};
 use crate::layout::{NoLayout, TableLayout};
@@ -322,6 +322,7 @@ impl Structure {
         })?;
         let has = |column: &str| described.iter().any(|row| row[0] == column);
         let wanted = layout.base_insert();
+        self.check_engine(client, schema, &names, sequence)?;
         if let Some((missing, _)) = wanted.iter().find(|(column, _)| !has(column)) {
             return Err(reject(NoLayout(format!(
                 "the table {} is there already, without a column `{missing}`: drop or rename it",
@@ -376,6 +377,42 @@ impl Structure {
                 ),
             )),
         }
+    }
+
+    /// A table that was there before the sink came must be one that it can exchange.
+    fn check_engine(
+        &self,
+        client: &Client,
+        schema: &TableSchema,
+        names: &Names,
+        sequence: u64,
+    ) -> Result<(), SinkError> {
+        let sql = format!(
+            "SELECT engine FROM system.tables WHERE database = {} AND name = {}",
+            literal(&names.database),
+            literal(&names.base_name())
+        );
+        let engine = client.cell("look at the table", &sql)?.unwrap_or_default();
+        let wanted = match (self.config.mode, self.config.engine) {
+            (Mode::Mvcc, _) => "MergeTree",
+            (_, Engine::Replacing) => "ReplacingMergeTree",
+            (_, Engine::VersionedCollapsing) => "VersionedCollapsingMergeTree",
+        };
+        if engine == wanted {
+            return Ok(());
+        }
+        Err(rejection(
+            schema,
+            (None, sequence),
+            names.shown(),
+            format!(
+                "the table {} is there already with the engine {engine}, not {wanted} (Replicated and \
+                 Distributed tables are refused until they are tested); fix: RENAME TABLE {} TO another \
+                 name, and the sink makes its own",
+                names.shown(),
+                names.base()
+            ),
+        ))
     }
 
     /// In mode `sign_version`, two versions of a row must meet in one partition.
@@ -639,8 +676,10 @@ impl Structure {
         }
         let staging = table.names.staging();
         client.run("follow a statement", &format!("DROP TABLE IF EXISTS {staging}"))?;
-        let made = self.make_next(client, table, &next, &plan);
-        refused_for_good(made, schema, sequence, &table.names)?;
+        match self.make_next(client, table, &next, &plan) {
+            Err(error) if is_for_good(&error) => return Err(park(NoLayout(error.detail))),
+            made => made?,
+        }
         crash_point("ddl-staging");
         let described = self.described(client, &staging)?;
         next.describe(&described, self.range).map_err(park)?;
