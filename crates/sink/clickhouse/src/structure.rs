@@ -911,6 +911,7 @@ impl Structure {
                 ("optimize_on_insert", "0"),
             ],
         )?;
+        crash_point("copy-end");
         if self.is_mvcc() {
             table.add_pending(1);
         }
