@@ -2,7 +2,8 @@
 
 use crate::event::{Ahead, Heartbeat};
 use crate::wire::{WireError, WireReader, put_bytes, put_u64};
-use crate::{Batch, Event};
+use crate::{Batch, Event, TableSchema};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the reader of an error can do next.
@@ -343,17 +344,65 @@ pub trait Sink: Send {
         None
     }
 
-    /// Called about once a second while there is nothing to write.
+    /// Events that the format could not carry and left out, since the start.
+    fn not_carried(&self) -> u64 {
+        0
+    }
+
+    /// Tells of a schema version: all that are in force when delivery begins, then each new one before
+    /// the statement or row that it describes.
+    fn schema(&mut self, _schema: &Arc<TableSchema>) {}
+
+    /// Tells how far the copy of a table has come, in its place among the events. True: the copy makes
+    /// the table right whatever was set aside of it before, and that may be forgotten.
+    ///
+    /// Repeats: a stage may be told again after a restart.
+    fn copy(&mut self, _mark: &CopyMark<'_>) -> Result<bool, SinkError> {
+        Ok(false)
+    }
+
+    /// Whether everything before the event has to be durable before [`Sink::write`] gets it: the
+    /// caller then flushes first.
+    fn is_barrier(&self, _event: &Event<'_>) -> bool {
+        false
+    }
+
+    /// Why the sink cannot be sent to another place in the journal; none when it can.
+    fn refuses_rewind(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What only this kind of sink has to say in `status`: a name and a text each. Cheap.
+    fn details(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Called about every 50 ms while there is nothing to write, for work that is due by time.
     ///
     /// Errors: what makes it necessary to open the sink again; what is not flushed comes again.
     fn idle(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+}
 
-    /// Events that the format could not carry and left out, since the start.
-    fn not_carried(&self) -> u64 {
-        0
-    }
+/// How far the copy of a table has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyStage {
+    /// Nothing is copied: the rows of the whole table come, as [`crate::Operation::Read`].
+    Begun,
+    /// Every row that existed has come: what the target had before and was not told of is gone.
+    Done,
+}
+
+/// A table's copy begins or is whole.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyMark<'a> {
+    /// The table as of then.
+    pub table: &'a TableSchema,
+    /// How far it has come.
+    pub stage: CopyStage,
+    /// Journal sequence of the mark.
+    pub sequence: u64,
 }
 
 #[cfg(test)]

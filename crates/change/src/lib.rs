@@ -29,7 +29,7 @@ pub mod value;
 pub mod wire;
 
 pub use batch::{Batch, Entry, Operation, RowMeta};
-pub use contract::{Cursor, Progress, Sink, SinkError, Source, SourceError};
+pub use contract::{CopyMark, CopyStage, Cursor, Progress, Sink, SinkError, Source, SourceError};
 pub use ddl::{Ddl, DdlKind};
 pub use event::{Event, RowChange};
 pub use gtid::{Gtid, GtidSet, MariadbGtid, MariadbGtidSet};

@@ -8,6 +8,7 @@ use crate::delivery::DeliveryConfig;
 use crate::pattern::Patterns;
 use change::{Sink, SinkError, Source, SourceError};
 use journal::{Compression, FileKeys, OnFull};
+use sink_clickhouse::{ClickHouseConfig, ClickHouseSink};
 use sink_file::{FileSink, Fsync, StdoutSink};
 use sink_kafka::{Identity, KafkaSink};
 use std::path::{Path, PathBuf};
@@ -154,6 +155,14 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
     if let Some(rocketmq) = &config.rocketmq {
         return rocketmq_sink(rocketmq, config, place);
     }
+    if let Some(clickhouse) = &config.clickhouse {
+        let identity = sink_clickhouse::Identity {
+            pipeline: place.name.clone(),
+            sink: config.name.clone(),
+        };
+        let settings = clickhouse_settings(clickhouse, place);
+        return Ok(Box::new(ClickHouseSink::new(settings, &identity)?));
+    }
     if let Some(file) = &config.file {
         let encoder = file
             .format
@@ -175,6 +184,13 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
         .encoder_that_may_hold(&stdout.format_options)
         .map_err(invalid)?;
     Ok(Box::new(StdoutSink::new(encoder)))
+}
+
+/// A ClickHouse sink's settings with full paths.
+pub fn clickhouse_settings(config: &ClickHouseConfig, place: &Place) -> ClickHouseConfig {
+    let mut settings = config.clone();
+    place.resolve([&mut settings.ca]);
+    settings
 }
 
 #[cfg(feature = "rocketmq")]
@@ -203,16 +219,16 @@ fn rocketmq_sink(
 pub fn delivery(config: &SinkConfig, recover: bool) -> DeliveryConfig {
     let is_broker = config.kafka.is_some() || config.is_rocketmq();
     let is_kafka = config.kafka.is_some();
-    let delay = if is_broker {
-        Duration::from_millis(20)
-    } else {
-        Duration::from_millis(100)
+    let delay = match (is_broker, config.clickhouse.is_some()) {
+        (true, _) => Duration::from_millis(20),
+        (_, true) => Duration::from_millis(200),
+        _ => Duration::from_millis(100),
     };
-    // Kafka transactions have a fixed cost: let them grow when behind.
-    let bytes = if is_kafka {
-        config.batch_size.0.max(8 << 20)
-    } else {
-        config.batch_size.0
+    // Kafka transactions and ClickHouse inserts have a fixed cost: let them grow when behind.
+    let bytes = match (is_kafka, config.clickhouse.is_some()) {
+        (true, _) => config.batch_size.0.max(8 << 20),
+        (_, true) => config.batch_size.0.max(32 << 20),
+        _ => config.batch_size.0,
     };
     DeliveryConfig {
         name: config.name.clone(),

@@ -7,7 +7,9 @@ use crate::recover;
 use crate::status::Shared;
 use change::contract::{ErrorKind, Parked};
 use change::event::{Ahead, Heartbeat};
-use change::{Cursor, Event, Operation, Position, RowChange, Sink, SinkError};
+use change::{
+    CopyMark, CopyStage, Cursor, Event, Operation, Position, RowChange, Sink, SinkError, TableSchema,
+};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +22,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub const AT_CAPTURE: &str = "capture";
 /// A sink that is behind flushes at this age: few, large batches.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
-/// How often an idle sink looks around.
-const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// With more records than this before the journal's end, a sink is behind.
 const BEHIND_RECORDS: u64 = 20_000;
 
@@ -108,7 +108,6 @@ pub struct Delivery {
     marks: Marks,
     /// When the sink last wrote a row or a sign of life.
     last_sign: Instant,
-    last_idle: Instant,
 }
 
 /// Begin and commit around what a sink is given of a transaction, for sinks that want them.
@@ -179,7 +178,6 @@ impl Delivery {
                 is_open: false,
             },
             last_sign: Instant::now(),
-            last_idle: Instant::now(),
         }
     }
 
@@ -416,6 +414,7 @@ impl Delivery {
     fn deliver(&mut self, drain: Duration) -> Result<(), Stop> {
         let from = Sequence(self.cursor.sequence);
         let mut reader = EventReader::open(&self.journal, from, None)?;
+        reader.schemas().for_each(|schema| self.sink.schema(schema));
         let mut drain_until: Option<Instant> = None;
         loop {
             if let Some(next) = self.answer_requests(&mut reader)? {
@@ -442,7 +441,7 @@ impl Delivery {
                 continue;
             }
             self.beat(&reader)?;
-            self.idle()?;
+            self.sink.idle()?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);
             if ended || self.shared.is_stopping() {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + drain);
@@ -456,15 +455,6 @@ impl Delivery {
             }
             self.wait_for_more();
         }
-    }
-
-    /// The sink's own look around, now and then.
-    fn idle(&mut self) -> Result<(), Stop> {
-        if self.last_idle.elapsed() >= IDLE_PERIOD && self.unflushed.since.is_none() {
-            self.last_idle = Instant::now();
-            self.sink.idle()?;
-        }
-        Ok(())
     }
 
     /// A sign of life, when everything was read and there was nothing to say for a while.
@@ -570,6 +560,7 @@ impl Delivery {
     fn report(&self) {
         let oldest = self.unflushed.oldest_us;
         let not_carried = self.sink.not_carried();
+        let details = self.sink.details();
         self.shared.on_sink(&self.config.name, |status| {
             status.sequence = Sequence(self.cursor.sequence).to_string();
             // With nothing in hand, what was passed over is not behind.
@@ -579,6 +570,7 @@ impl Delivery {
             };
             status.oldest_us = oldest;
             status.not_carried = not_carried;
+            status.details = details;
             if !self.parking.is_empty() || !status.parked.is_empty() {
                 status.parked = self.parking.to_status();
             }
@@ -622,6 +614,9 @@ impl Delivery {
     }
 
     fn rewind(&mut self, to: Sequence) -> Result<(bool, Result<String, String>), Stop> {
+        if let Some(reason) = self.sink.refuses_rewind() {
+            return Ok((false, Err(format!("{}: {reason}", self.config.name))));
+        }
         self.flush()?;
         let (first, end) = (self.journal.first(), self.journal.end());
         if to < first || to > end {
@@ -711,6 +706,9 @@ impl Delivery {
                 header,
             })?;
             self.marks.is_begun = true;
+        }
+        if self.sink.is_barrier(event) {
+            self.flush()?;
         }
         self.sink.write(event)?;
         let now = *self.unflushed.since.get_or_insert_with(Instant::now);
@@ -843,6 +841,28 @@ impl EventSink for Delivery {
 
     fn transaction(&mut self, ahead: &Ahead) {
         self.sink.transaction(ahead);
+    }
+
+    fn schema(&mut self, schema: &Arc<TableSchema>) {
+        self.sink.schema(schema);
+    }
+
+    fn copy(&mut self, mark: &CopyMark<'_>, next: u64) -> Result<(), Stop> {
+        let (database, table) = (&mark.table.database, &mark.table.name);
+        if !self.config.tables.matches(database, table) {
+            return Ok(());
+        }
+        let name = format!("{database}.{table}");
+        if mark.stage == CopyStage::Done && self.parking.holds_table(&name) {
+            return Ok(());
+        }
+        let heals = self.sink.copy(mark)?;
+        if heals && mark.stage == CopyStage::Begun {
+            self.parking.remove(&name);
+        }
+        self.unflushed.since.get_or_insert_with(Instant::now);
+        self.unflushed.next = next;
+        Ok(())
     }
 }
 

@@ -35,6 +35,9 @@ pub struct SinkStatus {
     /// Events left out because the format cannot carry them, since the start.
     #[serde(default)]
     pub not_carried: u64,
+    /// What only this kind of sink has to say: names and texts.
+    #[serde(default)]
+    pub details: Vec<(String, String)>,
     /// The last trouble; empty when none.
     pub error: String,
     /// Tables and keys set aside.

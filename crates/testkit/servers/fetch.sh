@@ -17,8 +17,11 @@
 #   dts-judge     DTS SDK 2.0.0        Maven jars, for judges/dts
 #   flink-judge   Flink 2.3.0 formats  Maven jars, for judges/flink
 #   canal-server  Canal 1.1.7          Maven jars, for judges/canal
+#   clickhouse    ClickHouse 26.9      Python packages: the engine (chdb) and the client clickhouse-connect
+#   ch-judge      JDBC driver 0.10.0   Maven jars, for judges/clickhouse
 #
-# Needs apt-get and dpkg-deb (root or not), and for all but the first two mvn and a JDK.
+# Needs apt-get and dpkg-deb (root or not), for clickhouse python3 with venv, and for all but these and the
+# first two mvn and a JDK.
 # HEADWATER_DEBIAN_MIRROR overrides the Debian mirror (default: the one this machine's apt uses),
 # HEADWATER_M2 Maven's local repository.
 set -euo pipefail
@@ -30,9 +33,10 @@ SERVERS=$CACHE/servers
 BIN=$CACHE/bin
 # Raise a number when its recipe changes: the marker of an older fetch no longer matches.
 declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4.4.0-1
-  [rocketmq]=5.4.0-1 [dts-judge]=2.0.0-1 [flink-judge]=2.3.0-1 [canal-server]=1.1.7-1)
+  [rocketmq]=5.4.0-1 [dts-judge]=2.0.0-1 [flink-judge]=2.3.0-1 [canal-server]=1.1.7-1 [clickhouse]=26.9.0-1
+  [ch-judge]=0.10.0-1)
 # The order of `all`: what takes long comes first.
-ALL=(mysql97 mariadb10 kafka mariadb11 mysql80 rocketmq dts-judge flink-judge canal-server)
+ALL=(mysql97 mariadb10 clickhouse kafka mariadb11 mysql80 rocketmq dts-judge flink-judge canal-server ch-judge)
 
 say() { printf 'fetch: %s\n' "$*" >&2; }
 
@@ -217,6 +221,16 @@ get_flink-judge() {
   jars "$2" org.apache.flink:flink-{json,table-runtime,table-api-java,streaming-java}:$v org.slf4j:slf4j-nop:1.7.36
 }
 
+# The engine is a Python module; `clickhouse_http.py` is the server in front of it.
+get_clickhouse() {
+  python3 -m venv "$2/venv" >"$2.log" 2>&1 || { cat "$2.log" >&2; say "python3 -m venv fails: install python3-venv"; return 1; }
+  try "$2/venv/bin/python" -m pip install -q --disable-pip-version-check chdb==4.4.0 chdb-core==26.9.0 lz4 zstandard \
+    clickhouse-cityhash clickhouse-connect==1.12.0 >"$2.log" 2>&1 || { tail -n 20 "$2.log" >&2; return 1; }
+  rm -f "$2.log"
+}
+
+get_ch-judge() { jars "$2" com.clickhouse:clickhouse-jdbc:0.10.0 org.slf4j:slf4j-nop:1.7.36; }
+
 get_canal-server() { jars "$2" com.alibaba.otter:canal.{server,instance.manager}:1.1.7; }
 
 # ---------------------------------------------------------------- driver
@@ -267,7 +281,7 @@ for a in "$@"; do
   case $a in
     --path) path=1 ;;
     all) names+=("${ALL[@]}") ;;
-    mariadb10|mariadb11|mysql80|mysql97|kafka|rocketmq|dts-judge|flink-judge|canal-server) names+=("$a") ;;
+    mariadb10|mariadb11|mysql80|mysql97|kafka|rocketmq|dts-judge|flink-judge|canal-server|clickhouse|ch-judge) names+=("$a") ;;
     *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
   esac
 done

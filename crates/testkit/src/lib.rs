@@ -1,7 +1,7 @@
 //! The test rooms: real servers, random work on them, and judges that compare what came out with
 //! what the source holds.
 //!
-//! Owns: thin wrappers over the scripts in `servers/` ([`MysqlServer`], [`Kafka`], [`RocketMq`]) and over
+//! Owns: thin wrappers over the scripts in `servers/` ([`MysqlServer`], [`Kafka`], [`RocketMq`], [`ClickHouse`]) and over
 //! the foreign decoders in `judges/` ([`DtsJudge`], [`FlinkJudge`], [`CanalServer`]), the binary as a
 //! process ([`Pipeline`]), [`workload`], and [`rebuild`], which turns messages back into tables and
 //! checks every key's history. Refuses: anything of Headwater's own code; what is checked here is
@@ -11,10 +11,12 @@
 
 pub mod canal;
 pub mod canal_server;
+pub mod clickhouse;
 pub mod dts;
 pub mod flink;
 mod judge;
 pub mod kafka;
+pub mod mirror;
 pub mod mysql_server;
 pub mod oracle;
 pub mod pipeline;
@@ -30,6 +32,7 @@ pub mod types;
 pub mod workload;
 
 pub use canal_server::CanalServer;
+pub use clickhouse::ClickHouse;
 pub use dts::DtsJudge;
 pub use flink::FlinkJudge;
 pub use kafka::Kafka;

@@ -96,10 +96,16 @@ impl Pipeline {
 
     /// Starts `run` with further arguments. The log is appended to.
     pub fn start_with(&mut self, arguments: &[&str]) {
+        self.start_in(arguments, &[]);
+    }
+
+    /// As [`start_with`](Self::start_with), with variables of the environment.
+    pub fn start_in(&mut self, arguments: &[&str], variables: &[(&str, &str)]) {
         assert!(!self.is_alive(), "it runs already");
         let append = File::options().append(true).create(true).open(self.log());
         let mut command = Command::new(&self.binary);
         command.arg("run").arg(&self.config).args(arguments);
+        command.envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(append.expect("the log can be opened"));
         self.child = Some(command.spawn().expect("the binary can be started"));

@@ -3,6 +3,7 @@
 use super::load;
 use crate::exit::{self, Failure};
 use change::SinkError;
+use pipeline::assemble;
 use pipeline::config::{Config, SinkConfig, SourceConfig};
 use source_mysql::{CheckItem, CheckLevel};
 use std::io::{Write, stdout};
@@ -63,15 +64,39 @@ pub fn run(path: &Path) -> Result<(), Failure> {
             }
         }
     }
-    check_sinks(&config, &tables, &mut out, &mut worst)?;
+    check_sinks((&config, &place), &tables, &mut out, &mut worst)?;
     match worst {
         0 => Ok(()),
         code => Err(Failure::new(code, "pass: see the lines marked ✗ above")),
     }
 }
 
+fn print_findings(
+    sink: &str,
+    findings: Vec<sink_clickhouse::Finding>,
+    out: &mut dyn Write,
+    worst: &mut u8,
+) -> Result<(), Failure> {
+    for finding in findings {
+        let level = match finding.good {
+            true => CheckLevel::Ok,
+            false => CheckLevel::Fail,
+        };
+        if !finding.good {
+            *worst = (*worst).max(exit::SINK);
+        }
+        let item = CheckItem {
+            level,
+            text: format!("sink {sink}: {}", finding.text),
+            fix: finding.fix,
+        };
+        print(out, &item)?;
+    }
+    Ok(())
+}
+
 fn check_sinks(
-    config: &Config,
+    (config, place): (&Config, &assemble::Place),
     tables: &[(String, String)],
     out: &mut dyn Write,
     worst: &mut u8,
@@ -82,6 +107,15 @@ fn check_sinks(
             sink_kafka::check(kafka, &topics(tables, topic)?)
         } else if let Some(checked) = check_rocketmq(sink, tables)? {
             checked
+        } else if let Some(clickhouse) = &sink.clickhouse {
+            let settings = assemble::clickhouse_settings(clickhouse, place);
+            match sink_clickhouse::check(&settings, tables) {
+                Ok(findings) => {
+                    print_findings(&sink.name, findings, out, worst)?;
+                    continue;
+                }
+                Err(error) => Err(error),
+            }
         } else {
             let what = if sink.file.is_some() {
                 "file"

@@ -96,6 +96,9 @@ fn render(report: &Report, config: &str) -> String {
                 sink.not_carried
             ));
         }
+        for (what, text) in &sink.details {
+            lines.push(format!("  {what}: {text}"));
+        }
         if !sink.error.is_empty() {
             lines.push(format!("  trouble: {}", sink.error));
         }

@@ -235,10 +235,11 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
             sink.file.is_some(),
             sink.stdout.is_some(),
             sink.is_rocketmq(),
+            sink.clickhouse.is_some(),
         ];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
             let what = format!(
-                "sink `{}` must have exactly one of kafka, rocketmq, file, stdout",
+                "sink `{}` must have exactly one of kafka, rocketmq, clickhouse, file, stdout",
                 sink.name
             );
             return fail(what, "split it into one sink for each target");

@@ -107,7 +107,7 @@ pub struct EncryptionConfig {
     pub key_file: Option<PathBuf>,
 }
 
-/// One sink; exactly one of `kafka`, `rocketmq`, `file`, `stdout`.
+/// One sink; exactly one of `kafka`, `rocketmq`, `clickhouse`, `file`, `stdout`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SinkConfig {
@@ -120,6 +120,9 @@ pub struct SinkConfig {
     #[cfg(feature = "rocketmq")]
     #[serde(default)]
     pub rocketmq: Option<sink_rocketmq::RocketMqConfig>,
+    /// ClickHouse.
+    #[serde(default)]
+    pub clickhouse: Option<Box<sink_clickhouse::ClickHouseConfig>>,
     /// A file.
     #[serde(default)]
     pub file: Option<FileConfig>,
@@ -136,10 +139,12 @@ pub struct SinkConfig {
     /// Where a sink without a cursor begins: `earliest` or `now`. Default earliest.
     #[serde(default)]
     pub start: StartConfig,
-    /// Bytes after which a batch is made durable; for Kafka at least 8MiB. Default 1MiB.
+    /// Bytes after which a batch is made durable; for Kafka at least 8MiB, for ClickHouse at least 32MiB.
+    /// Default 1MiB.
     #[serde(default = "batch_default")]
     pub batch_size: Bytes,
-    /// Time after which a batch is made durable. Default 20ms for Kafka, 100ms for files.
+    /// Time after which a batch is made durable. Default 20ms for Kafka, 200ms for ClickHouse,
+    /// 100ms for files.
     #[serde(default)]
     pub batch_delay: Option<Span>,
     /// Keys of one table that may be parked before the whole table is. Default 1000.

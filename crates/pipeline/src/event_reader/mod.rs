@@ -6,8 +6,8 @@ mod look_ahead;
 use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, RowBody};
 use change::event::{Ahead, DdlChange};
 use change::{
-    Ddl, Event, Operation, Position, PositionStep, RowChange, SchemaVersion, TableId, TableSchema,
-    TransactionHeader, TransactionTrailer,
+    CopyMark, CopyStage, Ddl, Event, Operation, Position, PositionStep, RowChange, SchemaVersion,
+    TableId, TableSchema, TransactionHeader, TransactionTrailer,
 };
 use journal::{Body, Item, Journal, ReadOptions, Reader, Sequence};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -17,6 +17,10 @@ use std::sync::Arc;
 pub const POSITION_KEY: &[u8] = b"source/position";
 /// Prefix of control keys that hold a schema version: `schema/TABLE/VERSION`.
 pub const SCHEMA_PREFIX: &[u8] = b"schema/";
+/// Prefix of control keys that say how far a table's copy has come.
+const COPY_PREFIX: &[u8] = b"source/snapshot/";
+/// Prefix of control keys that say why a table was set aside at capture.
+const PARKED_PREFIX: &[u8] = b"source/parked/";
 
 /// Why reading cannot go on.
 #[derive(Debug, Clone)]
@@ -83,6 +87,14 @@ pub trait EventSink {
 
     /// Told before a transaction's first event.
     fn transaction(&mut self, _ahead: &Ahead) {}
+
+    /// A new schema version.
+    fn schema(&mut self, _schema: &Arc<TableSchema>) {}
+
+    /// How far the copy of a table has come; `next` is the first sequence after the mark.
+    fn copy(&mut self, _mark: &CopyMark<'_>, _next: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// A record that is there but cannot be read.
@@ -120,6 +132,8 @@ struct State {
     aheads: VecDeque<Ahead>,
     /// Of the running transaction, until the sink was told.
     ahead: Option<Ahead>,
+    /// Tables set aside at capture, by name: a copy that was given up is not whole.
+    parked: BTreeSet<Vec<u8>>,
 }
 
 /// The first record of a key change, kept until the second comes.
@@ -160,11 +174,15 @@ impl EventReader {
             next: from.0,
             aheads: VecDeque::new(),
             ahead: None,
+            parked: BTreeSet::new(),
         };
         for (_, entry) in control.prefix(SCHEMA_PREFIX) {
             state
                 .add_schema(&entry.value)
                 .map_err(|error| record_error(entry.sequence, error))?;
+        }
+        for (key, _) in control.prefix(PARKED_PREFIX) {
+            state.parked.insert(key[PARKED_PREFIX.len()..].to_vec());
         }
         let mut base = from;
         if let Some(entry) = control.get(POSITION_KEY) {
@@ -235,6 +253,7 @@ impl State {
             next: self.next,
             aheads: VecDeque::new(),
             ahead: None,
+            parked: BTreeSet::new(),
         }
     }
 
@@ -245,11 +264,44 @@ impl State {
         }
     }
 
-    fn add_schema(&mut self, bytes: &[u8]) -> Result<(), change::wire::WireError> {
-        let schema = TableSchema::decode(bytes)?;
+    fn add_schema(
+        &mut self,
+        bytes: &[u8],
+    ) -> Result<Arc<TableSchema>, change::wire::WireError> {
+        let schema = Arc::new(TableSchema::decode(bytes)?);
         Arc::make_mut(&mut self.schemas)
-            .insert((schema.table.0, schema.version.0), Arc::new(schema));
-        Ok(())
+            .insert((schema.table.0, schema.version.0), Arc::clone(&schema));
+        Ok(schema)
+    }
+
+    /// The mark that a control record of a copy is, for a sink that may not have seen it.
+    fn copied<S: EventSink>(
+        &mut self,
+        sequence: Sequence,
+        (key, value): (&[u8], &[u8]),
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        let digits = std::str::from_utf8(&key[COPY_PREFIX.len()..]).unwrap_or_default();
+        let Ok(table) = digits.parse::<u32>() else {
+            return Ok(());
+        };
+        let Some(stage) = source_mysql::copy_stage(value) else {
+            return Ok(());
+        };
+        let versions = self.schemas.values().filter(|s| s.table.0 == table);
+        let Some(schema) = versions.max_by_key(|s| s.version).cloned() else {
+            return Ok(());
+        };
+        let name = format!("{}.{}", schema.database, schema.name);
+        if stage == CopyStage::Done && self.parked.contains(name.as_bytes()) {
+            return Ok(());
+        }
+        let mark = CopyMark {
+            table: &schema,
+            stage,
+            sequence: sequence.0,
+        };
+        sink.copy(&mark, sequence.0 + 1)
     }
 
     fn item<S: EventSink>(
@@ -282,8 +334,15 @@ impl State {
                 value,
             } => {
                 self.next = sequence.0 + 1;
-                self.control(sequence, key, value)?;
-                Ok(())
+                if let Some(schema) = self.control(sequence, key, value)? {
+                    sink.schema(&schema);
+                }
+                match value {
+                    Some(value) if key.starts_with(COPY_PREFIX) && sequence.0 >= skip_until => {
+                        self.copied(sequence, (key, value), sink)
+                    }
+                    _ => Ok(()),
+                }
             }
             Item::Record {
                 sequence,
@@ -345,15 +404,24 @@ impl State {
         sequence: Sequence,
         key: &[u8],
         value: Option<&[u8]>,
-    ) -> Result<(), ReadError> {
-        let Some(value) = value else { return Ok(()) };
+    ) -> Result<Option<Arc<TableSchema>>, ReadError> {
+        if let Some(name) = key.strip_prefix(PARKED_PREFIX) {
+            match value {
+                Some(_) => self.parked.insert(name.to_vec()),
+                None => self.parked.remove(name),
+            };
+        }
+        let Some(value) = value else { return Ok(None) };
         if key.starts_with(SCHEMA_PREFIX) {
-            self.add_schema(value)
-                .map_err(|error| record_error(sequence, error))?;
-        } else if key == POSITION_KEY {
+            let schema = self.add_schema(value);
+            return schema
+                .map(Some)
+                .map_err(|error| record_error(sequence, error));
+        }
+        if key == POSITION_KEY {
             self.position = Position::decode(value).map_err(|e| record_error(sequence, e))?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn set_statement(&mut self, text: &[u8]) {

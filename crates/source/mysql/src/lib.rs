@@ -15,3 +15,4 @@ pub mod wire;
 pub use capture::Resume;
 pub use config::MysqlConfig;
 pub use live::{CheckItem, CheckLevel, Checked, MysqlSource, check};
+pub use snapshot::copy_stage;

@@ -18,3 +18,4 @@ mod table;
 mod worker;
 
 pub use coordinator::Snapshot;
+pub use table::stage as copy_stage;

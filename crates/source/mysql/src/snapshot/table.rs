@@ -2,7 +2,7 @@
 
 use super::key::{self, Key, Order};
 use change::wire::{WireError, WireReader, put_bytes, put_u64};
-use change::{TableId, TableSchema};
+use change::{CopyStage, TableId, TableSchema};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -193,6 +193,31 @@ impl TableCopy {
     }
 }
 
+/// What a record of [`TableCopy::encode`] says: nothing done, everything done, or none of the two.
+pub fn stage(record: &[u8]) -> Option<CopyStage> {
+    let done = done_ranges(record)?;
+    if done.iter().all(|done| !done) {
+        return Some(CopyStage::Begun);
+    }
+    done.iter().all(|done| *done).then_some(CopyStage::Done)
+}
+
+/// Of each range of a record, whether it is done; none for bytes that are no record.
+fn done_ranges(record: &[u8]) -> Option<Vec<bool>> {
+    let mut r = WireReader::new(record);
+    if r.u8().ok()? != 1 {
+        return None;
+    }
+    r.u64().ok()?;
+    let count = r.u64().ok()?;
+    let mut done = Vec::new();
+    for _ in 0..count {
+        done.push(r.u8().ok()? & 1 != 0);
+        r.bytes().ok()?;
+    }
+    Some(done)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +228,19 @@ mod tests {
         let mut out = Vec::new();
         put_value(&mut out, Value::Int(value));
         out
+    }
+
+    #[test]
+    fn a_record_tells_nothing_done_and_everything_done() {
+        let mut copy = table();
+        assert_eq!(stage(&copy.encode()), Some(CopyStage::Begun));
+        assert_eq!(stage(&[1, 0, 0]), Some(CopyStage::Begun));
+        copy.split(0, key(5));
+        copy.done(0);
+        assert_eq!(stage(&copy.encode()), None);
+        copy.done(1);
+        assert_eq!(stage(&copy.encode()), Some(CopyStage::Done));
+        assert_eq!(stage(&[9]), None);
     }
 
     fn table() -> TableCopy {

@@ -1,0 +1,210 @@
+//! A real ClickHouse engine of one's own, and a client for it that is not ours.
+
+use crate::{TempDir, ports, script};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A running engine; killed and removed on drop.
+#[derive(Debug)]
+pub struct ClickHouse {
+    dir: TempDir,
+    port: u16,
+}
+
+impl ClickHouse {
+    /// Starts a fresh engine.
+    pub fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// As [`start`](Self::start), with server settings: the content of a `config.xml`.
+    pub fn start_with(config: Option<&str>) -> Self {
+        let mut trouble = String::new();
+        for _ in 0..3 {
+            let dir = TempDir::new("clickhouse");
+            let port = ports::free(1);
+            let mut arguments = vec![
+                "start".to_owned(),
+                dir.path().display().to_string(),
+                port.to_string(),
+            ];
+            if let Some(config) = config {
+                let file = dir.path().join("given.xml");
+                std::fs::write(&file, config).expect("the settings can be written");
+                arguments.push(file.display().to_string());
+            }
+            match script::run("clickhouse.sh", &arguments) {
+                Ok(_) => return Self { dir, port },
+                Err(text) => trouble = text,
+            }
+        }
+        panic!("ClickHouse does not start: {trouble}");
+    }
+
+    /// Its HTTP interface.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn control(&self, verb: &str) {
+        let folder = self.dir.path().display().to_string();
+        script::run("clickhouse.sh", &[verb, &folder]).expect("the script does what it says");
+    }
+
+    /// A crash.
+    pub fn kill(&self) {
+        self.control("kill");
+    }
+
+    /// A crash, and a start with the same data.
+    pub fn restart(&self) {
+        self.control("restart");
+    }
+
+    /// A connection.
+    pub fn client(&self) -> Http {
+        Http {
+            port: self.port,
+            stream: None,
+            settings: String::new(),
+        }
+    }
+
+    /// The answer to a query that must succeed, as text.
+    pub fn query(&self, sql: &str) -> String {
+        self.client().query(sql)
+    }
+
+    /// Rows of a query that must succeed; NULL is `\N`.
+    pub fn rows(&self, sql: &str) -> Vec<Vec<String>> {
+        self.client().rows(sql)
+    }
+}
+
+impl Drop for ClickHouse {
+    fn drop(&mut self) {
+        let _ = script::run("clickhouse.sh", &["kill".as_ref(), self.dir.path().as_os_str()]);
+    }
+}
+
+/// A kept connection over plain HTTP/1.1.
+#[derive(Debug)]
+pub struct Http {
+    port: u16,
+    stream: Option<BufReader<TcpStream>>,
+    settings: String,
+}
+
+impl Http {
+    /// Sends a setting with every query.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        let _ = write!(self.settings, "&{name}={value}");
+        self
+    }
+
+    /// The answer, or the server's complaint; a connection that broke is an error too.
+    pub fn try_query(&mut self, sql: &str) -> Result<Vec<u8>, String> {
+        let answer = self.exchange(sql);
+        if answer.is_err() {
+            self.stream = None;
+        }
+        let (status, body) = answer.map_err(|error| format!("no answer: {error}"))?;
+        match status {
+            200 => Ok(body),
+            _ => Err(String::from_utf8_lossy(&body).into_owned()),
+        }
+    }
+
+    fn exchange(&mut self, sql: &str) -> std::io::Result<(u16, Vec<u8>)> {
+        if self.stream.is_none() {
+            let stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(Duration::from_secs(300)))?;
+            self.stream = Some(BufReader::new(stream));
+        }
+        let stream = self.stream.as_mut().expect("it was just connected");
+        let mut request = format!(
+            "POST /?enable_http_compression=0{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            self.settings,
+            sql.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(sql.as_bytes());
+        stream.get_mut().write_all(&request)?;
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let status = status.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let mut length = 0;
+        loop {
+            line.clear();
+            stream.read_line(&mut line)?;
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body)?;
+        Ok((status, body))
+    }
+
+    /// The answer to a query that must succeed, as text.
+    pub fn query(&mut self, sql: &str) -> String {
+        match self.try_query(sql) {
+            Ok(body) => String::from_utf8_lossy(&body).trim_end().to_owned(),
+            Err(complaint) => panic!("{complaint}\n  in: {sql}"),
+        }
+    }
+
+    /// Rows of a query that must succeed; NULL is `\N`.
+    pub fn rows(&mut self, sql: &str) -> Vec<Vec<String>> {
+        let text = self.query(sql);
+        text.lines()
+            .map(|line| line.split('\t').map(str::to_owned).collect())
+            .collect()
+    }
+
+    /// One number; 0 where there is none.
+    pub fn number(&mut self, sql: &str) -> u64 {
+        self.query(sql).parse().unwrap_or(0)
+    }
+
+    /// Waits until a query answers with this.
+    pub fn wait(&mut self, sql: &str, wanted: &str, limit: Duration) {
+        let end = Instant::now() + limit;
+        loop {
+            let found = self.try_query(sql);
+            let text = match &found {
+                Ok(body) => String::from_utf8_lossy(body).trim_end().to_owned(),
+                Err(complaint) => complaint.clone(),
+            };
+            if text == wanted {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "not within {limit:?}: {sql}\n  wanted: {wanted}\n  found: {text}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
