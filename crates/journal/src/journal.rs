@@ -249,6 +249,18 @@ impl Journal {
         Reader::open(self.shared.clone(), options)
     }
 
+    /// A reader for records only: its [`Reader::control`] is empty, which spares it looking for the state at `from`.
+    /// Errors: as [`Journal::reader`].
+    pub fn reader_of_records(&self, options: ReadOptions) -> Result<Reader> {
+        Reader::open_for_records(self.shared.clone(), options)
+    }
+
+    /// The first sequence at or after `from` that was written after `micros` by this journal's clock, and when; else
+    /// `end()`. Everything in one frame counts as written at the same time, see [`crate::FrameView::written_us`].
+    pub fn seek_written(&self, micros: i64, from: Sequence) -> Result<(Sequence, Option<i64>)> {
+        seek::written(&self.shared, micros, from)
+    }
+
     /// The start of the first transaction whose commit time, as a running maximum, is `micros` or later; else `end()`.
     pub fn seek_time(&self, micros: i64) -> Result<Sequence> {
         seek::time(&self.shared, micros)
