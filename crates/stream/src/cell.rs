@@ -234,9 +234,8 @@ fn put_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
 
 /// As Java writes it: `3.4028235E38`.
 fn put_float(out: &mut Vec<u8>, text: &str) {
-    let start = out.len();
-    out.extend_from_slice(text.as_bytes());
-    out[start..].make_ascii_uppercase();
+    let kept = text.bytes().filter(|byte| *byte != b'+');
+    out.extend(kept.map(|byte| byte.to_ascii_uppercase()));
 }
 
 fn put_infinite(out: &mut Vec<u8>, nan: bool, negative: bool) {
