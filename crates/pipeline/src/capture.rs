@@ -6,8 +6,11 @@ use crate::event_reader::{
 use crate::event_reader::{journal_schema, journal_table};
 use crate::spool::JournalSpool;
 use crate::status::Shared;
+use crate::streams::CaptureStreams;
+use change::contract::SourceStatus;
+use change::ddl::{Ddl, DdlKind};
 use change::spool::Spool;
-use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
+use change::{Batch, Entry, Event, Operation, Position, Progress, Source, SourceError, TableId};
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +33,8 @@ pub enum CaptureError {
     Journal(journal::Error),
     /// A record of the journal that does not decode: exit code 5.
     Read(ReadError),
+    /// The streams' part of the journal: exit code 5.
+    Streams(stream::Error),
 }
 
 impl std::fmt::Display for CaptureError {
@@ -38,11 +43,18 @@ impl std::fmt::Display for CaptureError {
             CaptureError::Source(error) => error.fmt(f),
             CaptureError::Journal(error) => error.fmt(f),
             CaptureError::Read(error) => error.fmt(f),
+            CaptureError::Streams(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for CaptureError {}
+
+impl From<stream::Error> for CaptureError {
+    fn from(error: stream::Error) -> Self {
+        CaptureError::Streams(error)
+    }
+}
 
 impl From<journal::Error> for CaptureError {
     fn from(error: journal::Error) -> Self {
@@ -135,6 +147,8 @@ pub struct Capture {
     to_copy: Receiver<Resnapshot>,
     journal: Journal,
     reopen: Reopen,
+    streams: CaptureStreams,
+    status: SourceStatus,
 }
 
 /// What a capture works with.
@@ -151,6 +165,8 @@ pub struct CaptureParts {
     pub to_copy: Receiver<Resnapshot>,
     /// Opens the source anew.
     pub reopen: Reopen,
+    /// The change streams.
+    pub streams: CaptureStreams,
 }
 
 impl Capture {
@@ -163,10 +179,13 @@ impl Capture {
             keep,
             to_copy,
             reopen,
+            streams,
         } = parts;
         Self {
             journal,
             reopen,
+            streams,
+            status: SourceStatus::default(),
             writer,
             shared,
             keep,
@@ -215,7 +234,8 @@ impl Capture {
 
     fn pump(&mut self, source: &mut Box<dyn Source>) -> Result<(), CaptureError> {
         let mut batch = Batch::default();
-        let mut status_due = Instant::now();
+        let mut status_due = Instant::now() + STATUS_INTERVAL;
+        self.publish(&mut **source);
         while !self.shared.is_stopping() {
             if !self.wait_for_room() {
                 break;
@@ -224,6 +244,9 @@ impl Capture {
                 && let Ok((table, answer)) = self.to_copy.try_recv()
             {
                 let _ = answer.send(self.copy_again(&table, source)?);
+            }
+            if !self.in_transaction {
+                self.streams.serve(&mut self.writer, &self.status)?;
             }
             batch.clear();
             let polled = source.poll(&mut batch, POLL_WAIT);
@@ -298,9 +321,9 @@ impl Capture {
         }
     }
 
-    fn publish(&self, source: &mut dyn Source) {
-        let status = source.status();
-        self.shared.set_source(status);
+    fn publish(&mut self, source: &mut dyn Source) {
+        self.status = source.status();
+        self.shared.set_source(self.status.clone());
     }
 
     /// Waits while the journal is full; false when a stop is asked for.
@@ -350,6 +373,10 @@ impl Capture {
                         key_group: KeyGroupId(0),
                     };
                     let body = batch.bytes(record.body);
+                    self.streams.observe(&descriptor, body.len());
+                    if matches!(record.operation, Operation::Ddl | Operation::Opaque) {
+                        self.end_streams(record.table, record.operation, body)?;
+                    }
                     if let Err(error) = self.writer.record(&descriptor, body) {
                         self.full_or_fail(error)?;
                         self.retry(|writer| writer.record(&descriptor, body).map(|_| ()))?;
@@ -358,6 +385,10 @@ impl Capture {
                 Entry::Control { key, value } => {
                     let (key, value) = (batch.bytes(*key), value.map(|v| batch.bytes(v)));
                     self.retry(|writer| writer.control(key, value).map(|_| ()))?;
+                    if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
+                        self.streams
+                            .on_schema(value, &mut self.writer, &self.status);
+                    }
                 }
                 Entry::Commit {
                     trailer,
@@ -386,6 +417,27 @@ impl Capture {
         self.bytes_since_kept += batch.byte_count() as u64;
         self.keep_position(source)?;
         self.writer.poll()?;
+        Ok(())
+    }
+
+    /// A table that was dropped, or of which something could not be decoded, has no stream from here on.
+    fn end_streams(
+        &mut self,
+        table: TableId,
+        operation: Operation,
+        body: &[u8],
+    ) -> Result<(), CaptureError> {
+        let is_drop = |ddl: Ddl<'_>| ddl.kind == DdlKind::DropTable;
+        let reason = match operation {
+            Operation::Ddl if Ddl::decode(body).is_ok_and(is_drop) => "its table was dropped",
+            Operation::Opaque => {
+                "a change of its table could not be decoded; heal the table, then enable the stream anew"
+            }
+            _ => return Ok(()),
+        };
+        let sequence = self.writer.next_sequence();
+        self.streams
+            .end_streams(table, sequence, reason, &mut self.writer)?;
         Ok(())
     }
 

@@ -63,6 +63,11 @@ pub enum Request {
         /// Go on at the end.
         follow: bool,
     },
+    /// About change streams.
+    Streams {
+        /// What.
+        request: crate::streams::StreamRequest,
+    },
     /// Drain and stop.
     Stop,
 }

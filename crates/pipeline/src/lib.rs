@@ -12,6 +12,7 @@
 
 pub mod assemble;
 pub mod capture;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod delivery;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod seek;
 pub mod spool;
 pub mod status;
+pub mod streams;
 pub mod tail;
 
 pub use run::{RunError, RunOptions, Running, Trouble};

@@ -65,11 +65,6 @@ impl Readers {
         let now = Instant::now();
         locked(&self.kept).retain(|_, (_, since)| now.saturating_duration_since(*since) < IDLE_MAX);
     }
-
-    /// Closes every reader: what they hold opened may not be shown any more.
-    pub fn close_all(&self) {
-        locked(&self.kept).clear();
-    }
 }
 
 /// What of the journal one shard shows.

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod reference;
 pub mod run;
 pub mod status;
+pub mod streams;
 pub mod tail;
 
 use crate::exit::Failure;

@@ -3,10 +3,14 @@
 //! Only `source` is required. Text may hold `${NAME}` (an environment variable) and `${file:PATH}`
 //! (a file's content without its last line break). Unknown keys are errors.
 
+mod api;
 mod load;
+mod streams;
 mod units;
 
+pub use api::ApiConfig;
 pub use load::{ConfigError, load, parse};
+pub use streams::{ShardsConfig, StreamConfig, ViewConfig};
 pub use units::{Bytes, Span};
 
 use format::settings::{FormatName, FormatOptions};
@@ -24,6 +28,12 @@ pub struct Config {
     /// Where they are kept. Every key has a default.
     #[serde(default)]
     pub journal: JournalConfig,
+    /// Change streams that are to be there. Default: none; commands and the API make them too.
+    #[serde(default)]
+    pub streams: Vec<StreamConfig>,
+    /// The stream API. Default: off.
+    #[serde(default)]
+    pub api: Option<ApiConfig>,
     /// Where they go. Default: nowhere; `tail` and later sinks read the journal.
     #[serde(default)]
     pub sinks: Vec<SinkConfig>,
