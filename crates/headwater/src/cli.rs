@@ -51,6 +51,8 @@ pub enum Command {
     Heal(HealArgs),
     /// Change streams: list, enable, disable, split, merge, tags.
     Streams(crate::commands::streams::StreamsArgs),
+    /// Keys of tables: list, rotate, erase.
+    Keys(crate::commands::keys::KeysArgs),
     /// Make messages readable, and say what is wrong with each and where.
     Decode(DecodeArgs),
     /// Print the JSON Schema of the config, for editors; or of a format's messages, for consumers.

@@ -4,6 +4,7 @@ use crate::event_reader::{
     EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
 };
 use crate::event_reader::{journal_schema, journal_table};
+use crate::key_groups::{self, KeyGroups};
 use crate::spool::JournalSpool;
 use crate::status::Shared;
 use crate::streams::CaptureStreams;
@@ -148,6 +149,7 @@ pub struct Capture {
     journal: Journal,
     reopen: Reopen,
     streams: CaptureStreams,
+    key_groups: KeyGroups,
     status: SourceStatus,
 }
 
@@ -167,6 +169,8 @@ pub struct CaptureParts {
     pub reopen: Reopen,
     /// The change streams.
     pub streams: CaptureStreams,
+    /// Keys of tables.
+    pub key_groups: KeyGroups,
 }
 
 impl Capture {
@@ -180,11 +184,13 @@ impl Capture {
             to_copy,
             reopen,
             streams,
+            key_groups,
         } = parts;
         Self {
             journal,
             reopen,
             streams,
+            key_groups,
             status: SourceStatus::default(),
             writer,
             shared,
@@ -236,6 +242,7 @@ impl Capture {
         let mut batch = Batch::default();
         let mut status_due = Instant::now() + STATUS_INTERVAL;
         self.publish(&mut **source);
+        self.give_keys()?;
         while !self.shared.is_stopping() {
             if !self.wait_for_room() {
                 break;
@@ -370,22 +377,23 @@ impl Capture {
                         operation: record.operation as u8,
                         flags: record.flags,
                         key_token: record.key_token,
-                        key_group: KeyGroupId(0),
+                        key_group: self.key_groups.of(record.table),
                     };
                     let body = batch.bytes(record.body);
                     self.streams.observe(&descriptor, body.len());
                     if matches!(record.operation, Operation::Ddl | Operation::Opaque) {
                         self.end_streams(record.table, record.operation, body)?;
                     }
-                    if let Err(error) = self.writer.record(&descriptor, body) {
-                        self.full_or_fail(error)?;
-                        self.retry(|writer| writer.record(&descriptor, body).map(|_| ()))?;
+                    match self.key_groups.is_refused(descriptor.key_group) {
+                        true => self.record_unsealed(&descriptor, body)?,
+                        false => self.record(&descriptor, body)?,
                     }
                 }
                 Entry::Control { key, value } => {
                     let (key, value) = (batch.bytes(*key), value.map(|v| batch.bytes(v)));
                     self.retry(|writer| writer.control(key, value).map(|_| ()))?;
                     if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
+                        self.give_key(value)?;
                         self.streams
                             .on_schema(value, &mut self.writer, &self.status);
                     }
@@ -404,8 +412,10 @@ impl Capture {
                     };
                     self.retry(|writer| writer.commit(commit).map(|_| ()))?;
                     self.in_transaction = false;
+                    self.key_groups.on_commit();
                 }
                 Entry::Rollback => {
+                    self.key_groups.on_rollback();
                     if self.in_transaction {
                         self.writer.rollback()?;
                     }
@@ -438,6 +448,87 @@ impl Capture {
         let sequence = self.writer.next_sequence();
         self.streams
             .end_streams(table, sequence, reason, &mut self.writer)?;
+        Ok(())
+    }
+
+    fn record(&mut self, descriptor: &RecordDescriptor, body: &[u8]) -> Result<(), CaptureError> {
+        let error = match self.writer.record(descriptor, body) {
+            Ok(_) => {
+                if self.key_groups.accept(descriptor.key_group) {
+                    tracing::info!("the key of group {} is there again", descriptor.key_group);
+                    self.streams.note_key(TableId(descriptor.table.0), true);
+                }
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if error.kind() == journal::ErrorKind::Unavailable
+            && descriptor.key_group != KeyGroupId::DEFAULT
+        {
+            if self.key_groups.refuse(descriptor.key_group) {
+                tracing::error!("{error}; rows of its table are not kept until it is there again");
+            }
+            return self.record_unsealed(descriptor, body);
+        }
+        self.full_or_fail(error)?;
+        self.retry(|writer| writer.record(descriptor, body).map(|_| ()))
+    }
+
+    /// A row whose table's key is not to be had: its place is kept, its bytes are not. The table is set aside there.
+    fn record_unsealed(
+        &mut self,
+        descriptor: &RecordDescriptor,
+        body: &[u8],
+    ) -> Result<(), CaptureError> {
+        let (table, sequence) = (TableId(descriptor.table.0), self.writer.next_sequence());
+        self.streams.note_key(table, false);
+        self.streams
+            .end_streams(table, sequence, key_groups::REASON, &mut self.writer)?;
+        let descriptor = RecordDescriptor {
+            operation: Operation::Opaque as u8,
+            flags: 0,
+            key_group: KeyGroupId::DEFAULT,
+            ..*descriptor
+        };
+        let body = key_groups::placeholder(body);
+        self.retry(|writer| writer.record(&descriptor, &body).map(|_| ()))
+    }
+
+    /// Keys for tables that are captured already and were given one in the config since.
+    fn give_keys(&mut self) -> Result<(), CaptureError> {
+        let entries = match self.key_groups.missing() {
+            Ok(entries) if entries.is_empty() => return Ok(()),
+            Ok(entries) => entries,
+            Err(text) => return Err(no_key(text)),
+        };
+        let (header, trailer, step) = empty_transaction();
+        self.retry(|writer| {
+            writer.begin(TransactionStart {
+                header: &header,
+                snapshot: false,
+            })
+        })?;
+        for (key, value) in &entries {
+            self.retry(|writer| writer.control(key.as_bytes(), Some(value)).map(|_| ()))?;
+        }
+        let commit = journal::Commit {
+            trailer: &trailer,
+            position: &step,
+            time_us: crate::status::now_us(),
+            rows: 0,
+        };
+        self.retry(|writer| writer.commit(commit).map(|_| ()))
+    }
+
+    /// A key of its own for a table that is new.
+    fn give_key(&mut self, schema: &[u8]) -> Result<(), CaptureError> {
+        // What does not decode is found by its readers.
+        let Ok(schema) = change::TableSchema::decode(schema) else {
+            return Ok(());
+        };
+        if let Some((key, value)) = self.key_groups.assign(&schema).map_err(no_key)? {
+            self.retry(|writer| writer.control(key.as_bytes(), Some(&value)).map(|_| ()))?;
+        }
         Ok(())
     }
 
@@ -504,6 +595,15 @@ impl Capture {
         self.position_kept = Some(position);
         Ok(())
     }
+}
+
+/// A table that shall have a key is not captured without it.
+fn no_key(text: String) -> CaptureError {
+    CaptureError::Streams(stream::Error::new(
+        stream::ErrorKind::KeyUnavailable,
+        "make the key of a table",
+        text,
+    ))
 }
 
 /// A transaction of control records only: an empty step moves no position.

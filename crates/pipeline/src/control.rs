@@ -68,6 +68,11 @@ pub enum Request {
         /// What.
         request: crate::streams::StreamRequest,
     },
+    /// About keys of tables.
+    Keys {
+        /// What.
+        request: crate::key_groups::KeyRequest,
+    },
     /// Drain and stop.
     Stop,
 }

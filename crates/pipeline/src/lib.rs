@@ -17,6 +17,7 @@ pub mod config;
 pub mod control;
 pub mod delivery;
 pub mod event_reader;
+pub mod key_groups;
 pub mod metrics;
 pub mod parking;
 pub mod pattern;

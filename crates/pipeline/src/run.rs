@@ -11,6 +11,7 @@ use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
 use crate::delivery::{self, Command, Delivery};
 use crate::event_reader::ReadError;
+use crate::key_groups::{self, KeyGroups};
 use crate::pattern::Patterns;
 use crate::seek;
 use crate::status::{JournalReport, Report, Shared, SourceReport};
@@ -136,9 +137,11 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         KeepPosition::EverySecond
     };
     let (source_config, its_place) = (config.source.clone(), place.clone());
+    let key_groups = KeyGroups::new(journal.clone(), &config.journal.encryption.table_keys);
     let capture = Capture::new(CaptureParts {
         writer,
         journal,
+        key_groups,
         shared: Arc::clone(&shared),
         keep,
         to_copy,
@@ -559,6 +562,7 @@ impl Handler for Commands {
                 }
             }
             Request::Heal { table, resnapshot } => self.heal(&table, resnapshot),
+            Request::Keys { request } => key_groups::answer(&self.streams, request),
             Request::Streams { request } => streams::answer(&self.streams, request),
             Request::Stop => {
                 self.shared.stop();

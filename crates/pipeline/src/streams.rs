@@ -161,6 +161,11 @@ impl CaptureStreams {
         }
     }
 
+    /// Notes whether a table's key is to be had.
+    pub fn note_key(&mut self, table: TableId, is_there: bool) {
+        self.driver.note_key(table, is_there);
+    }
+
     /// What is due between transactions.
     ///
     /// Errors: the journal's, when its writer has ended.

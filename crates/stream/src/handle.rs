@@ -602,6 +602,11 @@ impl Streams {
         self.inner.tags(resource)
     }
 
+    /// Closes the readers that are kept between calls: what they hold opened may not be shown any more.
+    pub fn close_readers(&self) {
+        self.inner.readers.close_all();
+    }
+
     // ---- figures -----------------------------------------------------------------------------------------------
 
     /// Every listed stream's figures.

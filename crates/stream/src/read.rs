@@ -60,6 +60,11 @@ impl Readers {
         kept.insert(key, (reader, Instant::now()));
     }
 
+    /// Closes every reader.
+    pub fn close_all(&self) {
+        locked(&self.kept).clear();
+    }
+
     /// Closes readers that nobody came back to.
     pub fn close_idle(&self) {
         let now = Instant::now();

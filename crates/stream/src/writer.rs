@@ -197,6 +197,11 @@ impl StreamWriter {
         Ok(())
     }
 
+    /// Notes whether a table's key is to be had, for its status.
+    pub fn note_key(&self, table: TableId, is_there: bool) {
+        self.inner.note_locked(table, !is_there);
+    }
+
     /// Whether [`StreamWriter::serve`] has something to do; cheap.
     pub fn is_due(&self) -> bool {
         self.unshown || self.ticked.elapsed() >= TICK

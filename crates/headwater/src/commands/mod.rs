@@ -5,6 +5,7 @@ pub mod check;
 pub mod control;
 pub mod decode;
 pub mod demo;
+pub mod keys;
 pub mod reference;
 pub mod run;
 pub mod status;

@@ -115,6 +115,10 @@ pub struct EncryptionConfig {
     /// The file with the key-encryption keys; made with mode 0600 for a new journal. Default: the
     /// journal directory's name with `.key`, beside it: `shop.key` for `shop.journal`.
     pub key_file: Option<PathBuf>,
+    /// Tables whose rows are sealed with a key of their own (`shop.customers`, `shop.*`): one key for each
+    /// table, made in the key file. `headwater keys` rotates and erases them. A table that is captured
+    /// already keeps the default key for what is in the journal. Default: none.
+    pub table_keys: Vec<String>,
 }
 
 /// One sink; exactly one of `kafka`, `rocketmq`, `file`, `stdout`.
