@@ -445,3 +445,47 @@ fn partial_rows_a_missing_key_and_a_dropped_table() {
     );
     stop(running);
 }
+
+#[test]
+fn rows_of_another_server_or_domain_are_replication() {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mariadb11, &[]);
+    server.sql().exec(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(100))",
+    );
+    let dir = TempDir::new();
+    let running = start(&(server.source_yaml("\"shop.*\"", &[]) + STREAMS), &dir);
+    let arn = enabled(running.streams(), "t");
+    let mut sql = server.sql();
+    // As the applier of another server's log does.
+    sql.exec("INSERT INTO shop.t (id) VALUES (1); SET SESSION server_id = 4242; INSERT INTO shop.t (id) VALUES (2)");
+    server
+        .sql()
+        .exec("SET SESSION gtid_domain_id = 77; INSERT INTO shop.t (id) VALUES (3)");
+    let mut origins = Vec::new();
+    wait("three rows", || {
+        origins.clear();
+        for shard in running
+            .streams()
+            .shards(&arn, None, None, 10)
+            .unwrap()
+            .shards
+        {
+            let streams = running.streams();
+            let page = streams
+                .read(&arn, shard.id, ReadFrom::Horizon, ReadLimits::default())
+                .unwrap();
+            origins.extend(
+                page.records()
+                    .map(|r| (support::walker::key_of(&r), r.origin().as_str())),
+            );
+        }
+        (origins.len() == 3).then_some(())
+    });
+    origins.sort_unstable();
+    assert_eq!(
+        origins,
+        [(1, "USER"), (2, "REPLICATION"), (3, "REPLICATION")]
+    );
+    stop(running);
+}
