@@ -44,6 +44,7 @@ pub struct Reader {
     shared: Arc<Shared>,
     tables: Option<BTreeSet<TableId>>,
     control: ControlState,
+    keeps_control: bool,
     position: u64,
     inside: bool,
     place: Option<Place>,
@@ -87,12 +88,35 @@ struct Visible {
 
 impl Reader {
     pub(crate) fn open(shared: Arc<Shared>, options: ReadOptions) -> Result<Reader> {
+        let control = control_at(&shared, options.from.0)?;
+        Ok(Self::with_control(shared, options, Some(control)))
+    }
+
+    /// Opens without looking for the control state, which stays empty.
+    pub(crate) fn open_for_records(shared: Arc<Shared>, options: ReadOptions) -> Result<Reader> {
         let from = options.from.0;
-        let control = control_at(&shared, from)?;
-        Ok(Reader {
+        let (first, end) = (shared.state().first(), shared.end());
+        if from < first {
+            return Err(aged_out(from));
+        }
+        if from > end {
+            let detail = format!("the journal ends at {}", Sequence(end));
+            return Err(Error::new(ErrorKind::Invalid, "read journal", detail).at(options.from));
+        }
+        Ok(Self::with_control(shared, options, None))
+    }
+
+    fn with_control(
+        shared: Arc<Shared>,
+        options: ReadOptions,
+        control: Option<ControlState>,
+    ) -> Reader {
+        let from = options.from.0;
+        Reader {
             shared,
+            keeps_control: control.is_some(),
             tables: options.tables,
-            control,
+            control: control.unwrap_or_default(),
             position: from,
             inside: false,
             place: None,
@@ -101,7 +125,7 @@ impl Reader {
             header: FrameHeader::default(),
             shown: Shown::Retired(options.from),
             bytes_read: 0,
-        })
+        }
     }
 
     /// The next frame that holds something to show; `None` when there is no more up to `Journal::end()`.
@@ -155,6 +179,7 @@ impl Reader {
         FrameView {
             content,
             next: self.position,
+            written_us: self.header.written_us,
         }
     }
 
@@ -279,7 +304,9 @@ impl Reader {
         if self.position < self.shared.state().first() || info.base > end {
             return Err(aged_out(self.position));
         }
-        self.control = control_at(&self.shared, info.base)?;
+        if self.keeps_control {
+            self.control = control_at(&self.shared, info.base)?;
+        }
         self.position = info.base;
         self.inside = false;
         Ok(Step::Retired(Sequence(info.base)))

@@ -35,6 +35,36 @@ pub(crate) fn time(shared: &Arc<Shared>, micros: i64) -> Result<Sequence> {
     })
 }
 
+/// The first sequence at or after `from` that was written after `micros`, and when.
+pub(crate) fn written(
+    shared: &Arc<Shared>,
+    micros: i64,
+    from: Sequence,
+) -> Result<(Sequence, Option<i64>)> {
+    for info in segments(shared) {
+        let is_live = shared.state().live == Some(info.number);
+        if info.written_us <= micros || (info.end <= from.0 && !is_live) {
+            continue;
+        }
+        let start = shared.with_index(&info, |index| {
+            let at = index.granule_of(from.0).unwrap_or(0);
+            index.granules().get(at).map(|granule| granule.offset)
+        })?;
+        let Some(mut offset) = start else { continue };
+        let mut segment = shared.open_segment(&info, READ_AHEAD_BYTES)?;
+        while offset < info.len {
+            let header = segment.frame_header(offset)?;
+            let holds = header.next > header.base && header.next > from.0;
+            if holds && header.written_us > micros {
+                let found = header.base.max(from.0).min(shared.end());
+                return Ok((Sequence(found), Some(header.written_us)));
+            }
+            offset += u64::from(header.len);
+        }
+    }
+    Ok((end(shared), None))
+}
+
 /// The start of the first transaction whose position satisfies `reached`.
 pub(crate) fn position(shared: &Arc<Shared>, reached: &mut Reached<'_>) -> Result<Sequence> {
     let segments = segments(shared);

@@ -32,6 +32,7 @@ impl Scope<'_> {
 pub struct FrameView<'a> {
     pub(crate) content: Content<'a>,
     pub(crate) next: u64,
+    pub(crate) written_us: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +58,14 @@ impl<'a> FrameView<'a> {
                     },
                 )
             },
+        }
+    }
+
+    /// When the frame was written, by the journal's clock, microseconds since 1970; 0 where there is no frame.
+    pub fn written_us(&self) -> i64 {
+        match self.content {
+            Content::Frame(..) => self.written_us,
+            Content::Retired(_) => 0,
         }
     }
 

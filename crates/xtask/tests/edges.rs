@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Rooms, and the rooms that each may use. Development dependencies are not counted.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("change", &[]),
     ("journal", &[]),
     ("format", &["change"]),
@@ -17,12 +17,14 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("sink-file", &["change", "format"]),
     ("sink-kafka", &["change", "format", "kafka-client"]),
     ("sink-rocketmq", &["change", "format"]),
+    ("stream", &["change", "journal"]),
     (
         "pipeline",
         &[
             "change",
             "format",
             "journal",
+            "stream",
             "source-mysql",
             "source-recorded",
             "source-topic",
@@ -37,6 +39,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "change",
             "format",
             "journal",
+            "stream",
             "pipeline",
             "source-mysql",
             "source-recorded",
