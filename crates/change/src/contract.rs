@@ -174,6 +174,8 @@ pub struct SourceStatus {
     pub trouble: String,
     /// Log bytes received since the start.
     pub bytes_received: u64,
+    /// Why images may lack columns, and how to change that; none when they are whole.
+    pub partial_images: Option<String>,
 }
 
 /// A source of changes.

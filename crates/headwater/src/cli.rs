@@ -49,6 +49,10 @@ pub enum Command {
     Rewind(RewindArgs),
     /// Bring a parked table or key back: it is read again from the journal, then goes on.
     Heal(HealArgs),
+    /// Change streams: list, enable, disable, split, merge, tags.
+    Streams(crate::commands::streams::StreamsArgs),
+    /// Keys of tables: list, rotate, erase.
+    Keys(crate::commands::keys::KeysArgs),
     /// Make messages readable, and say what is wrong with each and where.
     Decode(DecodeArgs),
     /// Print the JSON Schema of the config, for editors; or of a format's messages, for consumers.

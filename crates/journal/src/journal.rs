@@ -13,7 +13,7 @@ use crate::cursor::{Cursor, CursorReport, Cursors};
 use crate::error::{Error, ErrorKind};
 use crate::fs::FsLock;
 use crate::id::{JournalId, KeyGroupId, Sequence};
-use crate::keys::random_failed;
+use crate::keys::{KeyError, random_failed};
 use crate::log::{Epoch, LocalLog};
 use crate::options::Options;
 use crate::reader::{ReadOptions, Reader};
@@ -90,6 +90,12 @@ pub fn open_read_only(options: Options) -> Result<Journal> {
     let state = state(&options, recovered, cursors);
     let shared = Arc::new(Shared::new((options, id, keys), end, state, None));
     Ok(Journal { shared })
+}
+
+fn key_failed(operation: &'static str, group: KeyGroupId, source: KeyError) -> Error {
+    Error::new(ErrorKind::Unavailable, operation, source.to_string())
+        .at(format!("key group {group}"))
+        .caused_by(source)
 }
 
 fn clamp(options: &mut Options) {
@@ -339,6 +345,52 @@ impl Journal {
     /// was closed.
     pub fn retain(&self) -> Result<Retained> {
         retention::retain(&self.shared)
+    }
+
+    /// Makes sure that `group` has a key to seal with. Call it before the first record of a group.
+    ///
+    /// Errors: `Unavailable` when the key service does not make one.
+    pub fn ensure_key(&self, group: KeyGroupId) -> Result<()> {
+        let provider = &self.shared.keys.provider;
+        provider
+            .ensure(group)
+            .map_err(|error| key_failed("make a key", group, error))
+    }
+
+    /// Gives `group` a new key. What was written stays readable; what is written from now on needs the new one.
+    ///
+    /// Errors: `Unavailable` when the key service does not do that.
+    pub fn rotate_key(&self, group: KeyGroupId) -> Result<()> {
+        let provider = &self.shared.keys.provider;
+        provider
+            .rotate(group)
+            .map_err(|error| key_failed("rotate a key", group, error))?;
+        self.shared.keys.forget(group);
+        Ok(())
+    }
+
+    /// Destroys every key of `group`, so that nothing sealed with them can be opened again, and forgets what is opened
+    /// here. Readers that are open keep what they have in memory until they move on.
+    ///
+    /// Errors: `Invalid` for the default group, whose keys hold the journal together; `Unavailable` when the key service
+    /// does not do that.
+    pub fn erase_key(&self, group: KeyGroupId) -> Result<()> {
+        if group == KeyGroupId::DEFAULT {
+            let detail = "the default key holds the whole journal together";
+            return Err(Error::new(ErrorKind::Invalid, "erase a key", detail));
+        }
+        let provider = &self.shared.keys.provider;
+        provider
+            .erase(group)
+            .map_err(|error| key_failed("erase a key", group, error))?;
+        self.forget_key(group);
+        Ok(())
+    }
+
+    /// Asks the key service again for every key of `group`: it may have been disabled, or given back.
+    pub fn forget_key(&self, group: KeyGroupId) {
+        self.shared.keys.forget(group);
+        self.shared.state().tail.clear();
     }
 
     /// Sealed files beside the segments, for what has to wait.

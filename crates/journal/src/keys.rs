@@ -4,7 +4,8 @@ use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::rand;
@@ -78,15 +79,42 @@ pub trait KeyProvider: Send + Sync {
     fn wrap(&self, group: KeyGroupId, key: &DataKey) -> Result<Vec<u8>, KeyError>;
     /// Opens what `wrap` returned.
     fn unwrap(&self, group: KeyGroupId, wrapped: &[u8]) -> Result<DataKey, KeyError>;
+
+    /// Makes sure that `group` has a key to wrap with. A service whose keys are made elsewhere does nothing.
+    fn ensure(&self, _group: KeyGroupId) -> Result<(), KeyError> {
+        Ok(())
+    }
+
+    /// Gives `group` a new key to wrap with; `unwrap` keeps opening what older ones wrapped.
+    fn rotate(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        Err(elsewhere(group))
+    }
+
+    /// Destroys every key of `group`.
+    fn erase(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        Err(elsewhere(group))
+    }
+}
+
+fn elsewhere(group: KeyGroupId) -> KeyError {
+    KeyError::Unavailable(format!(
+        "the key of group {group} is managed in the key service itself"
+    ))
 }
 
 /// Key-encryption keys in a local file that only its owner can read.
 ///
 /// Shape: one key a line, `default <64 hex digits>` or `<group number> <64 hex digits>`; `#` begins a comment. Of
-/// several lines for one group the last wraps and all unwrap, so a key is rotated by adding a line.
+/// several lines for one group the last wraps and all unwrap, so a key is rotated by adding a line. The file is read
+/// again when a group has no key in memory, so that a line that was put back is found.
 pub struct FileKeys {
-    keys: Vec<(KeyGroupId, LessSafeKey)>,
+    path: PathBuf,
+    keys: RwLock<Keys>,
+    /// One change of the file at a time.
+    changing: Mutex<()>,
 }
+
+type Keys = Vec<(KeyGroupId, LessSafeKey)>;
 
 impl FileKeys {
     /// Reads the key file at `path`; makes one with a random default key, mode 0600, when there is none.
@@ -101,39 +129,94 @@ impl FileKeys {
     ///
     /// Errors: `Unavailable` when it cannot be read, `Invalid` when a line is not `group hexkey`.
     pub fn open(path: &Path) -> Result<FileKeys> {
-        let text = fs::read_to_string(path)
-            .map(Zeroizing::new)
-            .map_err(|source| Error::io("read key file", path, source))?;
-        let mut keys = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
-            }
-            let place = format!("{}:{}", path.display(), index + 1);
-            keys.push(parse_line(line).ok_or_else(|| invalid_line(place))?);
-        }
-        Ok(FileKeys { keys })
+        let keys = read_file(path)?;
+        Ok(FileKeys {
+            path: path.to_owned(),
+            keys: RwLock::new(keys),
+            changing: Mutex::default(),
+        })
     }
 
-    fn of_group(&self, group: KeyGroupId) -> impl Iterator<Item = &LessSafeKey> {
-        self.keys
-            .iter()
-            .rev()
-            .filter(move |(owner, _)| *owner == group)
-            .map(|(_, key)| key)
+    fn keys(&self) -> RwLockReadGuard<'_, Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Reads the file again.
+    fn reload(&self) -> Result<(), KeyError> {
+        let keys =
+            read_file(&self.path).map_err(|error| KeyError::Unavailable(error.to_string()))?;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        Ok(())
+    }
+
+    /// Reads the file again if `group` has no key in memory; whether it has one then.
+    fn has(&self, group: KeyGroupId) -> bool {
+        let known = || self.keys().iter().any(|(owner, _)| *owner == group);
+        known() || (self.reload().is_ok() && known())
+    }
+
+    /// Adds a line with a fresh key.
+    fn add(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        let write = || -> Result<()> {
+            let line = line_of(group, &DataKey::random()?);
+            let fail = |source| Error::io("write key file", &self.path, source);
+            let mut file = OpenOptions::new()
+                .append(true)
+                .open(&self.path)
+                .map_err(fail)?;
+            file.write_all(line.as_bytes())
+                .and_then(|()| file.sync_all())
+                .map_err(fail)
+        };
+        write().map_err(|error| KeyError::Unavailable(error.to_string()))?;
+        self.reload()
+    }
+}
+
+fn read_file(path: &Path) -> Result<Keys> {
+    let text = fs::read_to_string(path)
+        .map(Zeroizing::new)
+        .map_err(|source| Error::io("read key file", path, source))?;
+    let mut keys = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let place = format!("{}:{}", path.display(), index + 1);
+        keys.push(parse_line(line).ok_or_else(|| invalid_line(place))?);
+    }
+    Ok(keys)
+}
+
+/// The keys of one group, the newest first.
+fn of_group(keys: &Keys, group: KeyGroupId) -> impl Iterator<Item = &LessSafeKey> {
+    let owned = move |(owner, _): &&(KeyGroupId, LessSafeKey)| *owner == group;
+    keys.iter().rev().filter(owned).map(|(_, key)| key)
+}
+
+fn line_of(group: KeyGroupId, key: &DataKey) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(format!("{group} "));
+    for byte in key.bytes() {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text.push('\n');
+    text
 }
 
 impl fmt::Debug for FileKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FileKeys({} keys)", self.keys.len())
+        write!(f, "FileKeys({} keys)", self.keys().len())
     }
 }
 
 impl KeyProvider for FileKeys {
     fn wrap(&self, group: KeyGroupId, key: &DataKey) -> Result<Vec<u8>, KeyError> {
-        let master = self.of_group(group).next().ok_or_else(|| no_key(group))?;
+        if !self.has(group) {
+            return Err(no_key(group));
+        }
+        let keys = self.keys();
+        let master = of_group(&keys, group).next().ok_or_else(|| no_key(group))?;
         let mut nonce = [0; NONCE_BYTES];
         rand::fill(&mut nonce).map_err(|_| KeyError::Unavailable("no random bytes".into()))?;
         let mut secret = Zeroizing::new(key.bytes().to_vec());
@@ -152,8 +235,12 @@ impl KeyProvider for FileKeys {
         let (nonce, sealed) = wrapped
             .split_at_checked(NONCE_BYTES)
             .ok_or_else(|| KeyError::Locked("the wrapped key is too short".into()))?;
+        if !self.has(group) {
+            return Err(no_key(group));
+        }
+        let keys = self.keys();
         let mut found_any = false;
-        for master in self.of_group(group) {
+        for master in of_group(&keys, group) {
             found_any = true;
             let mut secret = Zeroizing::new(sealed.to_vec());
             let nonce = Nonce::try_assume_unique_for_key(nonce)
@@ -170,6 +257,52 @@ impl KeyProvider for FileKeys {
             ))),
             false => Err(no_key(group)),
         }
+    }
+
+    fn ensure(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.has(group) {
+            true => Ok(()),
+            false => self.add(group),
+        }
+    }
+
+    fn rotate(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.add(group)
+    }
+
+    fn erase(&self, group: KeyGroupId) -> Result<(), KeyError> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let write = || -> std::io::Result<()> {
+            let text = fs::read_to_string(&self.path).map(Zeroizing::new)?;
+            let kept = |line: &&str| {
+                let line = line.split('#').next().unwrap_or_default().trim();
+                parse_line(line).is_none_or(|(owner, _)| owner != group)
+            };
+            let mut left = Zeroizing::new(String::new());
+            for line in text.lines().filter(kept) {
+                left.push_str(line);
+                left.push('\n');
+            }
+            let fresh = self.path.with_extension("key.new");
+            let _ = fs::remove_file(&fresh);
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&fresh)?;
+            file.write_all(left.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&fresh, &self.path)?;
+            let folder = self
+                .path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        write().map_err(|error| KeyError::Unavailable(format!("write the key file: {error}")))?;
+        self.reload()
     }
 }
 
@@ -216,11 +349,7 @@ fn parse_hex(hex: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
 
 fn create_file(path: &Path) -> Result<()> {
     let key = DataKey::random()?;
-    let mut text = Zeroizing::new(String::from("default "));
-    for byte in key.bytes() {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text.push('\n');
+    let text = line_of(KeyGroupId::DEFAULT, &key);
     let write = || {
         let mut file = OpenOptions::new()
             .write(true)
@@ -238,9 +367,40 @@ mod tests {
     use super::*;
 
     fn keys(lines: &[&str]) -> FileKeys {
+        let keys = lines.iter().map(|line| parse_line(line).unwrap()).collect();
         FileKeys {
-            keys: lines.iter().map(|line| parse_line(line).unwrap()).collect(),
+            path: PathBuf::from("/nonexistent/keys"),
+            keys: RwLock::new(keys),
+            changing: Mutex::default(),
         }
+    }
+
+    #[test]
+    fn a_group_gets_a_key_of_its_own_that_is_rotated_and_erased() {
+        let path = std::env::temp_dir().join(format!("journal-keys-{}.key", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let keys = FileKeys::open_or_create(&path).unwrap();
+        let (own, data) = (KeyGroupId(5), DataKey::random().unwrap());
+        assert!(keys.wrap(own, &data).is_err());
+        keys.ensure(own).unwrap();
+        keys.ensure(own).unwrap();
+        let first = keys.wrap(own, &data).unwrap();
+        keys.rotate(own).unwrap();
+        let second = keys.wrap(own, &data).unwrap();
+        let reopened = FileKeys::open(&path).unwrap();
+        for wrapped in [&first, &second] {
+            assert_eq!(reopened.unwrap(own, wrapped).unwrap().bytes(), data.bytes());
+        }
+        let shared = keys.wrap(KeyGroupId::DEFAULT, &data).unwrap();
+        keys.erase(own).unwrap();
+        assert!(keys.unwrap(own, &first).is_err() && keys.unwrap(own, &second).is_err());
+        assert!(keys.unwrap(KeyGroupId::DEFAULT, &shared).is_ok());
+        keys.ensure(own).unwrap();
+        assert!(
+            keys.unwrap(own, &first).is_err(),
+            "a new key opens nothing old"
+        );
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -35,7 +35,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! **To add a key service:** implement [`KeyProvider`]; nothing else knows where keys come from.
+//! **To add a key service:** implement [`KeyProvider`], or [`KmsClient`] for one of KMS's shape; nothing else knows where keys come from.
 //! **To add a field to a header:** take it from the zero bytes, document it in [`mod@format`], raise the version there, and
 //! keep reading the old one. **To add an entry to the spine:** the next tag in `spine`, and an arm in `view`.
 #![warn(missing_docs)]
@@ -53,6 +53,7 @@ mod index;
 mod item;
 mod journal;
 mod keys;
+mod kms;
 mod log;
 mod options;
 mod reader;
@@ -81,6 +82,7 @@ pub use id::{JournalId, KeyGroupId, SchemaId, Sequence, TableId};
 pub use item::{Body, Commit, Item, RecordDescriptor, TransactionStart};
 pub use journal::{Journal, LastCommit, open, open_read_only};
 pub use keys::{DataKey, FileKeys, KeyError, KeyProvider};
+pub use kms::{EncryptionContext, KmsClient, KmsKeys};
 pub use log::{Epoch, LocalLog, Log, LogEntry, LogFrame, MemoryLog};
 pub use options::{Compression, Options};
 pub use reader::{ReadOptions, Reader};

@@ -174,8 +174,10 @@ pub(crate) fn open_piece(
 
 /// Data keys opened so far, shared by all readers of a journal.
 pub(crate) struct OpenKeys {
-    provider: Arc<dyn KeyProvider>,
-    opened: Mutex<HashMap<Vec<u8>, Arc<CipherKey>>>,
+    pub provider: Arc<dyn KeyProvider>,
+    opened: Mutex<HashMap<Vec<u8>, (KeyGroupId, Arc<CipherKey>)>>,
+    /// How often a group's keys were forgotten; none yet for those not in it.
+    generations: Mutex<HashMap<KeyGroupId, u64>>,
 }
 
 impl OpenKeys {
@@ -183,22 +185,36 @@ impl OpenKeys {
         OpenKeys {
             provider,
             opened: Mutex::default(),
+            generations: Mutex::default(),
         }
+    }
+
+    /// Changes whenever the data keys of `group` have to be made and opened anew.
+    pub fn generation(&self, group: KeyGroupId) -> u64 {
+        locked(&self.generations).get(&group).copied().unwrap_or(0)
+    }
+
+    /// Forgets what was opened for `group`: the provider is asked again, and the writer takes a new data key.
+    pub fn forget(&self, group: KeyGroupId) {
+        *locked(&self.generations).entry(group).or_default() += 1;
+        locked(&self.opened).retain(|_, (owner, _)| *owner != group);
     }
 
     /// The key that `wrapped` holds, asking the provider only once.
     pub fn open(&self, group: KeyGroupId, wrapped: &[u8]) -> Result<Arc<CipherKey>, KeyError> {
-        if let Some(cipher) = locked(&self.opened).get(wrapped) {
+        if let Some((owner, cipher)) = locked(&self.opened).get(wrapped)
+            && *owner == group
+        {
             return Ok(cipher.clone());
         }
         let key = self.provider.unwrap(group, wrapped)?;
         let cipher = CipherKey::new(&key).map_err(|error| KeyError::Locked(error.to_string()))?;
         let cipher = Arc::new(cipher);
-        self.remember(wrapped, cipher.clone());
+        self.remember(wrapped, (group, cipher.clone()));
         Ok(cipher)
     }
 
-    fn remember(&self, wrapped: &[u8], cipher: Arc<CipherKey>) {
+    fn remember(&self, wrapped: &[u8], cipher: (KeyGroupId, Arc<CipherKey>)) {
         let mut opened = locked(&self.opened);
         if opened.len() >= KEYS_MAX {
             opened.clear();
@@ -220,7 +236,7 @@ impl OpenKeys {
             .caused_by(source)
         })?;
         let cipher = Arc::new(CipherKey::new(&key)?);
-        self.remember(&wrapped, cipher.clone());
+        self.remember(&wrapped, (group, cipher.clone()));
         Ok(SealKey {
             number,
             group,

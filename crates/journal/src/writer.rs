@@ -56,8 +56,15 @@ struct Transaction {
 /// The data keys of this epoch.
 pub(crate) struct KeyRing {
     shared: Arc<Shared>,
-    keys: Vec<(Arc<SealKey>, Duration)>,
+    keys: Vec<OwnedKey>,
     next_number: u32,
+}
+
+/// A data key in use, since when, and of which generation of its group.
+struct OwnedKey {
+    key: Arc<SealKey>,
+    since: Duration,
+    generation: u64,
 }
 
 impl KeyRing {
@@ -73,25 +80,33 @@ impl KeyRing {
     pub fn get(&mut self, group: KeyGroupId) -> Result<Arc<SealKey>> {
         let now = self.shared.options.clock.monotonic();
         let key_age = self.shared.options.key_age;
-        let at = self.keys.iter().position(|(key, _)| key.group == group);
-        let age = at.map(|at| now.saturating_sub(self.keys[at].1));
+        let generation = self.shared.keys.generation(group);
+        self.keys
+            .retain(|owned| owned.key.group != group || owned.generation == generation);
+        let at = self.keys.iter().position(|owned| owned.key.group == group);
+        let age = at.map(|at| now.saturating_sub(self.keys[at].since));
         if let (Some(at), Some(age)) = (at, age)
             && age < key_age
         {
-            return Ok(self.keys[at].0.clone());
+            return Ok(self.keys[at].key.clone());
         }
         match (self.shared.keys.create(group, self.next_number), at, age) {
             (Ok(key), at, _) => {
                 self.next_number += 1;
                 let key = Arc::new(key);
+                let owned = OwnedKey {
+                    key: key.clone(),
+                    since: now,
+                    generation,
+                };
                 match at {
-                    Some(at) => self.keys[at] = (key.clone(), now),
-                    None => self.keys.push((key.clone(), now)),
+                    Some(at) => self.keys[at] = owned,
+                    None => self.keys.push(owned),
                 }
                 Ok(key)
             }
             (Err(_), Some(at), Some(age)) if age < key_age * KEY_AGE_FACTOR => {
-                Ok(self.keys[at].0.clone())
+                Ok(self.keys[at].key.clone())
             }
             (Err(error), ..) => Err(error),
         }

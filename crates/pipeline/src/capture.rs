@@ -4,10 +4,14 @@ use crate::event_reader::{
     EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
 };
 use crate::event_reader::{journal_schema, journal_table};
+use crate::key_groups::{self, KeyGroups};
 use crate::spool::JournalSpool;
 use crate::status::Shared;
+use crate::streams::CaptureStreams;
+use change::contract::SourceStatus;
+use change::ddl::{Ddl, DdlKind};
 use change::spool::Spool;
-use change::{Batch, Entry, Event, Position, Progress, Source, SourceError};
+use change::{Batch, Entry, Event, Operation, Position, Progress, Source, SourceError, TableId};
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +34,8 @@ pub enum CaptureError {
     Journal(journal::Error),
     /// A record of the journal that does not decode: exit code 5.
     Read(ReadError),
+    /// The streams' part of the journal: exit code 5.
+    Streams(stream::Error),
 }
 
 impl std::fmt::Display for CaptureError {
@@ -38,11 +44,18 @@ impl std::fmt::Display for CaptureError {
             CaptureError::Source(error) => error.fmt(f),
             CaptureError::Journal(error) => error.fmt(f),
             CaptureError::Read(error) => error.fmt(f),
+            CaptureError::Streams(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for CaptureError {}
+
+impl From<stream::Error> for CaptureError {
+    fn from(error: stream::Error) -> Self {
+        CaptureError::Streams(error)
+    }
+}
 
 impl From<journal::Error> for CaptureError {
     fn from(error: journal::Error) -> Self {
@@ -135,6 +148,9 @@ pub struct Capture {
     to_copy: Receiver<Resnapshot>,
     journal: Journal,
     reopen: Reopen,
+    streams: CaptureStreams,
+    key_groups: KeyGroups,
+    status: SourceStatus,
 }
 
 /// What a capture works with.
@@ -151,6 +167,10 @@ pub struct CaptureParts {
     pub to_copy: Receiver<Resnapshot>,
     /// Opens the source anew.
     pub reopen: Reopen,
+    /// The change streams.
+    pub streams: CaptureStreams,
+    /// Keys of tables.
+    pub key_groups: KeyGroups,
 }
 
 impl Capture {
@@ -163,10 +183,15 @@ impl Capture {
             keep,
             to_copy,
             reopen,
+            streams,
+            key_groups,
         } = parts;
         Self {
             journal,
             reopen,
+            streams,
+            key_groups,
+            status: SourceStatus::default(),
             writer,
             shared,
             keep,
@@ -215,7 +240,9 @@ impl Capture {
 
     fn pump(&mut self, source: &mut Box<dyn Source>) -> Result<(), CaptureError> {
         let mut batch = Batch::default();
-        let mut status_due = Instant::now();
+        let mut status_due = Instant::now() + STATUS_INTERVAL;
+        self.publish(&mut **source);
+        self.give_keys()?;
         while !self.shared.is_stopping() {
             if !self.wait_for_room() {
                 break;
@@ -224,6 +251,9 @@ impl Capture {
                 && let Ok((table, answer)) = self.to_copy.try_recv()
             {
                 let _ = answer.send(self.copy_again(&table, source)?);
+            }
+            if !self.in_transaction {
+                self.streams.serve(&mut self.writer, &self.status)?;
             }
             batch.clear();
             let polled = source.poll(&mut batch, POLL_WAIT);
@@ -298,9 +328,9 @@ impl Capture {
         }
     }
 
-    fn publish(&self, source: &mut dyn Source) {
-        let status = source.status();
-        self.shared.set_source(status);
+    fn publish(&mut self, source: &mut dyn Source) {
+        self.status = source.status();
+        self.shared.set_source(self.status.clone());
     }
 
     /// Waits while the journal is full; false when a stop is asked for.
@@ -347,17 +377,26 @@ impl Capture {
                         operation: record.operation as u8,
                         flags: record.flags,
                         key_token: record.key_token,
-                        key_group: KeyGroupId(0),
+                        key_group: self.key_groups.of(record.table),
                     };
                     let body = batch.bytes(record.body);
-                    if let Err(error) = self.writer.record(&descriptor, body) {
-                        self.full_or_fail(error)?;
-                        self.retry(|writer| writer.record(&descriptor, body).map(|_| ()))?;
+                    self.streams.observe(&descriptor, body.len());
+                    if matches!(record.operation, Operation::Ddl | Operation::Opaque) {
+                        self.end_streams(record.table, record.operation, body)?;
+                    }
+                    match self.key_groups.is_refused(descriptor.key_group) {
+                        true => self.record_unsealed(&descriptor, body)?,
+                        false => self.record(&descriptor, body)?,
                     }
                 }
                 Entry::Control { key, value } => {
                     let (key, value) = (batch.bytes(*key), value.map(|v| batch.bytes(v)));
                     self.retry(|writer| writer.control(key, value).map(|_| ()))?;
+                    if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
+                        self.give_key(value)?;
+                        self.streams
+                            .on_schema(value, &mut self.writer, &self.status);
+                    }
                 }
                 Entry::Commit {
                     trailer,
@@ -373,8 +412,10 @@ impl Capture {
                     };
                     self.retry(|writer| writer.commit(commit).map(|_| ()))?;
                     self.in_transaction = false;
+                    self.key_groups.on_commit();
                 }
                 Entry::Rollback => {
+                    self.key_groups.on_rollback();
                     if self.in_transaction {
                         self.writer.rollback()?;
                     }
@@ -386,6 +427,108 @@ impl Capture {
         self.bytes_since_kept += batch.byte_count() as u64;
         self.keep_position(source)?;
         self.writer.poll()?;
+        Ok(())
+    }
+
+    /// A table that was dropped, or of which something could not be decoded, has no stream from here on.
+    fn end_streams(
+        &mut self,
+        table: TableId,
+        operation: Operation,
+        body: &[u8],
+    ) -> Result<(), CaptureError> {
+        let is_drop = |ddl: Ddl<'_>| ddl.kind == DdlKind::DropTable;
+        let reason = match operation {
+            Operation::Ddl if Ddl::decode(body).is_ok_and(is_drop) => "its table was dropped",
+            Operation::Opaque => {
+                "a change of its table could not be decoded; heal the table, then enable the stream anew"
+            }
+            _ => return Ok(()),
+        };
+        let sequence = self.writer.next_sequence();
+        self.streams
+            .end_streams(table, sequence, reason, &mut self.writer)?;
+        Ok(())
+    }
+
+    fn record(&mut self, descriptor: &RecordDescriptor, body: &[u8]) -> Result<(), CaptureError> {
+        let error = match self.writer.record(descriptor, body) {
+            Ok(_) => {
+                if self.key_groups.accept(descriptor.key_group) {
+                    tracing::info!("the key of group {} is there again", descriptor.key_group);
+                    self.streams.note_key(TableId(descriptor.table.0), true);
+                }
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if error.kind() == journal::ErrorKind::Unavailable
+            && descriptor.key_group != KeyGroupId::DEFAULT
+        {
+            if self.key_groups.refuse(descriptor.key_group) {
+                tracing::error!("{error}; rows of its table are not kept until it is there again");
+            }
+            return self.record_unsealed(descriptor, body);
+        }
+        self.full_or_fail(error)?;
+        self.retry(|writer| writer.record(descriptor, body).map(|_| ()))
+    }
+
+    /// A row whose table's key is not to be had: its place is kept, its bytes are not. The table is set aside there.
+    fn record_unsealed(
+        &mut self,
+        descriptor: &RecordDescriptor,
+        body: &[u8],
+    ) -> Result<(), CaptureError> {
+        let (table, sequence) = (TableId(descriptor.table.0), self.writer.next_sequence());
+        self.streams.note_key(table, false);
+        self.streams
+            .end_streams(table, sequence, key_groups::REASON, &mut self.writer)?;
+        let descriptor = RecordDescriptor {
+            operation: Operation::Opaque as u8,
+            flags: 0,
+            key_group: KeyGroupId::DEFAULT,
+            ..*descriptor
+        };
+        let body = key_groups::placeholder(body);
+        self.retry(|writer| writer.record(&descriptor, &body).map(|_| ()))
+    }
+
+    /// Keys for tables that are captured already and were given one in the config since.
+    fn give_keys(&mut self) -> Result<(), CaptureError> {
+        let entries = match self.key_groups.missing() {
+            Ok(entries) if entries.is_empty() => return Ok(()),
+            Ok(entries) => entries,
+            Err(text) => return Err(no_key(text)),
+        };
+        let (header, trailer, step) = empty_transaction();
+        self.retry(|writer| {
+            writer.begin(TransactionStart {
+                header: &header,
+                snapshot: false,
+            })
+        })?;
+        for (key, value) in &entries {
+            self.retry(|writer| writer.control(key.as_bytes(), Some(value)).map(|_| ()))?;
+        }
+        let commit = journal::Commit {
+            trailer: &trailer,
+            position: &step,
+            time_us: crate::status::now_us(),
+            rows: 0,
+        };
+        self.retry(|writer| writer.commit(commit).map(|_| ()))
+    }
+
+    /// A key of its own for a table that is new.
+    fn give_key(&mut self, schema: &[u8]) -> Result<(), CaptureError> {
+        // What does not decode is found by its readers.
+        let Ok(schema) = change::TableSchema::decode(schema) else {
+            return Ok(());
+        };
+        if let Some((key, value)) = self.key_groups.assign(&schema).map_err(no_key)? {
+            self.retry(|writer| writer.control(key.as_bytes(), Some(&value)).map(|_| ()))?;
+        }
         Ok(())
     }
 
@@ -452,6 +595,15 @@ impl Capture {
         self.position_kept = Some(position);
         Ok(())
     }
+}
+
+/// A table that shall have a key is not captured without it.
+fn no_key(text: String) -> CaptureError {
+    CaptureError::Streams(stream::Error::new(
+        stream::ErrorKind::KeyUnavailable,
+        "make the key of a table",
+        text,
+    ))
 }
 
 /// A transaction of control records only: an empty step moves no position.

@@ -63,6 +63,16 @@ pub enum Request {
         /// Go on at the end.
         follow: bool,
     },
+    /// About change streams.
+    Streams {
+        /// What.
+        request: crate::streams::StreamRequest,
+    },
+    /// About keys of tables.
+    Keys {
+        /// What.
+        request: crate::key_groups::KeyRequest,
+    },
     /// Drain and stop.
     Stop,
 }

@@ -12,10 +12,12 @@
 
 pub mod assemble;
 pub mod capture;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod delivery;
 pub mod event_reader;
+pub mod key_groups;
 pub mod metrics;
 pub mod parking;
 pub mod pattern;
@@ -24,6 +26,7 @@ pub mod run;
 pub mod seek;
 pub mod spool;
 pub mod status;
+pub mod streams;
 pub mod tail;
 
 pub use run::{RunError, RunOptions, Running, Trouble};

@@ -98,6 +98,7 @@ pub fn render(report: &Report) -> String {
     source_metrics(&mut registry, report);
     journal_metrics(&mut registry, report);
     sink_metrics(&mut registry, report);
+    stream_metrics(&mut registry, report);
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("writing to a String does not fail");
     out
@@ -239,6 +240,40 @@ fn sink_metrics(registry: &mut Registry, report: &Report) {
     registry.register("sink_not_carried", help, not_carried);
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StreamLabel {
+    stream: String,
+}
+
+fn stream_metrics(registry: &mut Registry, report: &Report) {
+    let enabled = Family::<StreamLabel, FloatGauge>::default();
+    let open = Family::<StreamLabel, FloatGauge>::default();
+    let captured = Family::<StreamLabel, Counter>::default();
+    let read = Family::<StreamLabel, Counter>::default();
+    for stream in &report.streams {
+        let label = StreamLabel {
+            stream: stream.arn.clone(),
+        };
+        let is_enabled = f64::from(u8::from(stream.status == "ENABLED"));
+        enabled.get_or_create(&label).set(is_enabled);
+        open.get_or_create(&label).set(stream.shards_open as f64);
+        captured
+            .get_or_create(&label)
+            .inc_by(stream.records_captured);
+        read.get_or_create(&label).inc_by(stream.records_read);
+    }
+    registry.register(
+        "stream_enabled",
+        "1 while the stream takes records",
+        enabled,
+    );
+    registry.register("stream_open_shards", "Shards that take records", open);
+    let help = "Records captured into the stream since the start";
+    registry.register("stream_records_captured", help, captured);
+    let help = "Records handed to readers of the stream since the start";
+    registry.register("stream_records_read", help, read);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +296,13 @@ mod tests {
             },
             journal: JournalReport::default(),
             sinks: [("events".to_owned(), sink)].into(),
+            streams: vec![crate::streams::StreamStatusReport {
+                arn: "arn:x".into(),
+                status: "ENABLED".into(),
+                shards_open: 2,
+                records_read: 5,
+                ..Default::default()
+            }],
         }
     }
 
@@ -270,6 +312,14 @@ mod tests {
         assert!(text.contains("headwater_source_lag_bytes 7.0"), "{text}");
         assert!(
             text.contains("headwater_sink_lag_seconds{sink=\"events\"} 1.5"),
+            "{text}"
+        );
+        assert!(
+            text.contains("headwater_stream_open_shards{stream=\"arn:x\"} 2.0"),
+            "{text}"
+        );
+        assert!(
+            text.contains("headwater_stream_records_read_total{stream=\"arn:x\"} 5"),
             "{text}"
         );
         assert!(text.ends_with("# EOF\n"));

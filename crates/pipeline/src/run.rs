@@ -11,11 +11,13 @@ use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
 use crate::delivery::{self, Command, Delivery};
 use crate::event_reader::ReadError;
+use crate::key_groups::{self, KeyGroups};
 use crate::pattern::Patterns;
 use crate::seek;
 use crate::status::{JournalReport, Report, Shared, SourceReport};
 use crate::tail::{TailOptions, tail};
-use crate::{metrics, recover};
+use crate::{metrics, recover, streams};
+use ::stream::Streams;
 use change::{Position, Source};
 use format::settings::{FormatName, FormatOptions};
 use journal::Journal;
@@ -85,6 +87,7 @@ pub struct Running {
     requests: Requests,
     capture: Option<JoinHandle<Captured>>,
     sinks: Vec<(String, JoinHandle<delivery::Outcome>)>,
+    streams: Streams,
     _socket: Option<control::Guard>,
 }
 
@@ -98,8 +101,12 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         journal_options.clock = Arc::clone(clock);
     }
     let dir = journal_options.dir.clone();
+    let clock = Arc::clone(&journal_options.clock);
     let (journal, writer) =
         journal::open(journal_options).map_err(|error| trouble(Trouble::Journal, error))?;
+    let (streams, driver) = Streams::open(journal.clone(), streams::options(config, &clock))
+        .map_err(|error| trouble(Trouble::Journal, error))?;
+    streams::hold(&streams);
     let resumed = resumed(config, place, options, &journal)?;
     let mut sinks = Vec::new();
     for sink in &config.sinks {
@@ -117,6 +124,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         requests,
         capture: None,
         sinks: Vec::new(),
+        streams,
         _socket: None,
     };
     let (resnapshots, to_copy) = channel();
@@ -129,13 +137,16 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         KeepPosition::EverySecond
     };
     let (source_config, its_place) = (config.source.clone(), place.clone());
+    let key_groups = KeyGroups::new(journal.clone(), &config.journal.encryption.table_keys);
     let capture = Capture::new(CaptureParts {
         writer,
         journal,
+        key_groups,
         shared: Arc::clone(&shared),
         keep,
         to_copy,
         reopen: Box::new(move |resumed| assemble::source(&source_config, &its_place, resumed)),
+        streams: streams::CaptureStreams::new(driver, &config.streams),
     });
     running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
@@ -261,6 +272,11 @@ impl Running {
         &self.journal
     }
 
+    /// The change streams.
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
     /// What all threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -273,7 +289,7 @@ impl Running {
 
     /// The standing now.
     pub fn report(&self) -> Report {
-        report(&self.shared, &self.journal, &self.place.name)
+        report(&self.shared, &self.streams, &self.place.name)
     }
 
     fn listen(
@@ -285,6 +301,7 @@ impl Running {
         let handler = Arc::new(Commands {
             shared: Arc::clone(&self.shared),
             journal: self.journal.clone(),
+            streams: self.streams.clone(),
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
             resnapshots,
@@ -301,9 +318,9 @@ impl Running {
         })?;
         self._socket = Some(socket);
         if let Some(config) = &config.metrics {
-            let (shared, journal) = (Arc::clone(&self.shared), self.journal.clone());
+            let (shared, streams) = (Arc::clone(&self.shared), self.streams.clone());
             let name = self.place.name.clone();
-            let reporter = Arc::new(move || report(&shared, &journal, &name));
+            let reporter = Arc::new(move || report(&shared, &streams, &name));
             metrics::serve(config, reporter).map_err(|error| {
                 let text = format!(
                     "listen for metrics on {}: {error}; hint: choose another metrics.listen",
@@ -355,8 +372,10 @@ impl Running {
 
     fn start_retention(&self) -> Result<(), RunError> {
         let (shared, journal) = (Arc::clone(&self.shared), self.journal.clone());
+        let streams = self.streams.clone();
         spawn("retention", move || {
             while !shared.is_stopping() {
+                streams::hold(&streams);
                 match journal.retain() {
                     Ok(retained) => {
                         for (sink, lost) in retained.detached {
@@ -431,7 +450,8 @@ impl Running {
     }
 }
 
-fn report(shared: &Shared, journal: &Journal, name: &str) -> Report {
+fn report(shared: &Shared, streams: &Streams, name: &str) -> Report {
+    let journal = streams.journal();
     let rows = shared.rows_captured.load(Ordering::Relaxed);
     Report {
         pipeline: name.to_owned(),
@@ -439,6 +459,7 @@ fn report(shared: &Shared, journal: &Journal, name: &str) -> Report {
         source: SourceReport::new(shared.source(), rows),
         journal: JournalReport::new(journal, shared.journal_full.load(Ordering::Relaxed)),
         sinks: shared.sinks_against(journal.end().0),
+        streams: streams::report(streams),
     }
 }
 
@@ -446,6 +467,7 @@ fn report(shared: &Shared, journal: &Journal, name: &str) -> Report {
 struct Commands {
     shared: Arc<Shared>,
     journal: Journal,
+    streams: Streams,
     name: String,
     requests: Requests,
     resnapshots: Sender<Resnapshot>,
@@ -521,7 +543,7 @@ impl Handler for Commands {
     fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Status => {
-                let report = report(&self.shared, &self.journal, &self.name);
+                let report = report(&self.shared, &self.streams, &self.name);
                 Answer {
                     ok: true,
                     text: String::new(),
@@ -540,6 +562,8 @@ impl Handler for Commands {
                 }
             }
             Request::Heal { table, resnapshot } => self.heal(&table, resnapshot),
+            Request::Keys { request } => key_groups::answer(&self.streams, request),
+            Request::Streams { request } => streams::answer(&self.streams, request),
             Request::Stop => {
                 self.shared.stop();
                 Answer::done("stopping: capture ends, then the sinks drain")

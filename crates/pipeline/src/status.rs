@@ -158,6 +158,9 @@ pub struct Report {
     pub journal: JournalReport,
     /// Each sink by name.
     pub sinks: BTreeMap<String, SinkStatus>,
+    /// Change streams, disabled ones too while they can be read.
+    #[serde(default)]
+    pub streams: Vec<crate::streams::StreamStatusReport>,
 }
 
 /// The source's part.

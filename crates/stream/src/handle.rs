@@ -45,6 +45,8 @@ pub struct StreamsOptions {
     pub read_time_max: Duration,
     /// Readers kept open between calls. Default 128.
     pub readers_max: usize,
+    /// Why no stream can be enabled here, and how to change that: the journal is kept for less than 24 h. Default none.
+    pub refusal: Option<String>,
 }
 
 impl Default for StreamsOptions {
@@ -57,6 +59,7 @@ impl Default for StreamsOptions {
             clock: Arc::new(SystemClock::default()),
             read_time_max: Duration::from_secs(1),
             readers_max: 128,
+            refusal: None,
         }
     }
 }
@@ -274,6 +277,36 @@ impl Streams {
             .filter(|stream| stream.info.status.is_live());
         live.find(|stream| stream.info.name.as_deref() == Some(name))
             .map(|stream| Arc::clone(&stream.info))
+    }
+
+    /// The stream that a person means: an ARN, our own name, or `database.table`, whose newest stream it is then.
+    ///
+    /// Errors: `NotFound`.
+    pub fn resolve(&self, text: &str) -> Result<Arc<StreamInfo>> {
+        if text.starts_with("arn:") {
+            return self.describe(text);
+        }
+        if let Some(info) = self.named(text) {
+            return Ok(info);
+        }
+        let registry = self.inner.registry();
+        let horizon = self.inner.horizon()?;
+        let of_table = text.split_once('.').and_then(|(database, table)| {
+            let (keyspace, table) = (name::mapped(database), name::mapped(table));
+            let mut streams = registry
+                .of_table(&keyspace, &table)
+                .filter(|stream| !stream.is_gone(horizon));
+            streams.next_back().map(|stream| Arc::clone(&stream.info))
+        });
+        of_table.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                "find the stream",
+                "no stream has this ARN, name or table",
+            )
+            .at(text)
+            .hint("`headwater streams list` shows all")
+        })
     }
 
     /// A stream's shards, those that still hold retained records or may get some.
@@ -567,6 +600,11 @@ impl Streams {
     /// A resource's tags. Errors: `NotFound`.
     pub fn tags(&self, resource: &Resource) -> Result<Tags> {
         self.inner.tags(resource)
+    }
+
+    /// Closes the readers that are kept between calls: what they hold opened may not be shown any more.
+    pub fn close_readers(&self) {
+        self.inner.readers.close_all();
     }
 
     // ---- figures -----------------------------------------------------------------------------------------------

@@ -60,15 +60,15 @@ impl Readers {
         kept.insert(key, (reader, Instant::now()));
     }
 
+    /// Closes every reader.
+    pub fn close_all(&self) {
+        locked(&self.kept).clear();
+    }
+
     /// Closes readers that nobody came back to.
     pub fn close_idle(&self) {
         let now = Instant::now();
         locked(&self.kept).retain(|_, (_, since)| now.saturating_duration_since(*since) < IDLE_MAX);
-    }
-
-    /// Closes every reader: what they hold opened may not be shown any more.
-    pub fn close_all(&self) {
-        locked(&self.kept).clear();
     }
 }
 

@@ -13,9 +13,9 @@ use crate::info::{EnableStream, Resource, StreamInfo, StreamStatus, Tags};
 use crate::load::{self, Load, ShardLimits, Wish};
 use crate::registry::{Counters, Registry, Shard, Stream};
 use crate::shard::ShardId;
-use change::{PositionStep, TableId, TransactionHeader, TransactionTrailer};
+use change::{PositionStep, TableId, TableSchema, TransactionHeader, TransactionTrailer};
 use journal::{Commit, RecordDescriptor, Sequence, TransactionStart, Writer};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, PoisonError};
@@ -85,6 +85,9 @@ pub struct StreamWriter {
     trimmed: Instant,
     /// A change was written into somebody else's transaction and is not shown yet.
     unshown: bool,
+    /// Tables whose stream was made there, and the next stream's number after them.
+    made_inside: BTreeSet<TableId>,
+    next_inside: u32,
 }
 
 impl StreamWriter {
@@ -97,6 +100,8 @@ impl StreamWriter {
             ticked: now,
             trimmed: now,
             unshown: false,
+            made_inside: BTreeSet::new(),
+            next_inside: 0,
         };
         writer.loads.follow(&writer.inner.registry());
         writer
@@ -147,9 +152,68 @@ impl StreamWriter {
         Ok(())
     }
 
+    /// Makes the stream that a config declares, for whoever owns the writer. Between transactions.
+    ///
+    /// Errors: as [`crate::Streams::enable`].
+    pub fn enable_now(
+        &mut self,
+        request: &EnableStream,
+        writer: &mut Writer,
+        facts: &SourceFacts<'_>,
+    ) -> Result<Arc<StreamInfo>> {
+        self.enable(request, writer, facts)
+    }
+
+    /// Makes a stream of a table whose first schema record has just been written, inside the transaction that is open
+    /// in `writer`, so that the rows that follow it there are records already.
+    ///
+    /// Shown by the next [`StreamWriter::serve`] after the transaction; gone with it when it is rolled back.
+    /// Errors: as [`crate::Streams::enable`].
+    pub fn enable_inside(
+        &mut self,
+        request: &EnableStream,
+        schema: &Arc<TableSchema>,
+        (writer, facts): (&mut Writer, &SourceFacts<'_>),
+    ) -> Result<()> {
+        if self.made_inside.contains(&schema.table) {
+            return Ok(());
+        }
+        let (number, mut stored) = self.new_entry(request, schema, facts)?;
+        self.made_inside.insert(schema.table);
+        self.next_inside = number + 1;
+        let named = format!("{}.{}", schema.database, schema.name);
+        let first = writer.next_sequence();
+        let mut changes = vec![(NEXT_KEY.to_vec(), Some(next_value(number)))];
+        if (facts.is_copying)(&named) {
+            changes.push((entry::stream_key(number), Some(stored.encode())));
+        } else {
+            changes.extend(beginning(number, &mut stored, first, self.now_ms()));
+        }
+        self.raise_fence(first.0);
+        self.unshown = true;
+        for (key, value) in &changes {
+            writer.control(key, value.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// Notes whether a table's key is to be had, for its status.
+    pub fn note_key(&self, table: TableId, is_there: bool) {
+        self.inner.note_locked(table, !is_there);
+    }
+
     /// Whether [`StreamWriter::serve`] has something to do; cheap.
     pub fn is_due(&self) -> bool {
         self.unshown || self.ticked.elapsed() >= TICK
+    }
+
+    /// Whether a table has a stream that takes records, or is about to.
+    pub fn find_live(&self, keyspace: &str, table: &str) -> Option<Arc<StreamInfo>> {
+        let registry = self.inner.registry();
+        let mut live = registry
+            .of_table(keyspace, table)
+            .filter(|stream| stream.info.status.is_live());
+        live.next_back().map(|stream| Arc::clone(&stream.info))
     }
 
     /// Does what was asked for and what time and load bring. Call it often, between transactions.
@@ -160,6 +224,7 @@ impl StreamWriter {
             writer.flush()?;
             self.show(writer.next_sequence())?;
             self.unshown = false;
+            self.made_inside.clear();
         }
         while let Ok(command) = self.commands.try_recv() {
             let answer = self.change(command.change, writer, facts);
@@ -274,14 +339,36 @@ impl StreamWriter {
         writer: &mut Writer,
         facts: &SourceFacts<'_>,
     ) -> Result<Arc<StreamInfo>> {
+        let (schema, _) = self.inner.find_table(&request.keyspace, &request.table)?;
+        let (number, entry) = self.new_entry(request, &schema, facts)?;
+        let label = entry.label;
+        let changes = vec![
+            (NEXT_KEY.to_vec(), Some(next_value(number))),
+            (entry::stream_key(number), Some(entry.encode())),
+        ];
+        self.commit(writer, |_| changes)?;
+        self.finish_enabling(writer, facts)?;
+        let identity = &self.inner.options.identity;
+        let arn = identity.stream_arn(&request.keyspace, &request.table, label);
+        Ok(Arc::clone(&self.inner.stream(&arn)?.info))
+    }
+
+    /// The entry of a stream that may be made, and its number.
+    fn new_entry(
+        &self,
+        request: &EnableStream,
+        schema: &Arc<TableSchema>,
+        facts: &SourceFacts<'_>,
+    ) -> Result<(u32, StreamEntry)> {
         let place = format!("{}.{}", request.keyspace, request.table);
         let refuse = |kind, detail: String| Error::new(kind, "enable a stream", detail).at(&place);
-        let (schema, _) = self.inner.find_table(&request.keyspace, &request.table)?;
-        Layout::new(Arc::clone(&schema), &request.clustering).map_err(|detail| {
-            let kind = if request.clustering.is_empty() {
-                ErrorKind::Conflict
-            } else {
-                ErrorKind::Invalid
+        if let Some(why) = &self.inner.options.refusal {
+            return Err(refuse(ErrorKind::Conflict, why.clone()));
+        }
+        Layout::new(Arc::clone(schema), &request.clustering).map_err(|detail| {
+            let kind = match request.clustering.is_empty() {
+                true => ErrorKind::Conflict,
+                false => ErrorKind::Invalid,
             };
             refuse(kind, detail)
         })?;
@@ -336,7 +423,6 @@ impl StreamWriter {
         let now_ms = self.inner.options.clock.now_us().div_euclid(1000);
         let last = earlier().map(|stream| stream.entry.label.0).max();
         let label = Label(last.map_or(now_ms, |last| now_ms.max(last + 1)));
-        let number = self.next_number();
         let entry = StreamEntry {
             label,
             database: schema.database.clone(),
@@ -355,20 +441,7 @@ impl StreamWriter {
             limits,
             shards_made: 0,
         };
-        let mut next = Vec::new();
-        change::wire::put_u64(&mut next, u64::from(number) + 1);
-        let changes = [
-            (NEXT_KEY.to_vec(), Some(next)),
-            (entry::stream_key(number), Some(entry.encode())),
-        ];
-        self.commit(writer, |_| changes.to_vec())?;
-        self.finish_enabling(writer, facts)?;
-        let arn = self
-            .inner
-            .options
-            .identity
-            .stream_arn(&request.keyspace, &request.table, label);
-        Ok(Arc::clone(&self.inner.stream(&arn)?.info))
+        Ok((self.next_number(), entry))
     }
 
     fn next_number(&self) -> u32 {
@@ -382,7 +455,10 @@ impl StreamWriter {
             .values()
             .map(|stream| stream.number + 1)
             .max();
-        counted.unwrap_or(1).max(used.unwrap_or(1))
+        counted
+            .unwrap_or(1)
+            .max(used.unwrap_or(1))
+            .max(self.next_inside)
     }
 
     /// Enables what has been asked for and whose table's copy is whole by now.
@@ -406,28 +482,8 @@ impl StreamWriter {
         let mut stored = stream.entry.clone();
         let number = stream.number;
         let created_ms = self.now_ms();
-        let count = stored.limits.initial.max(1);
         self.commit(writer, |first| {
-            stored.status = StreamStatus::Enabled;
-            stored.enabled_at = first.0;
-            let mut changes = Vec::new();
-            for (from_hash, to_hash) in ranges((0, u64::MAX), count) {
-                let shard = ShardEntry {
-                    created_ms,
-                    parents: Vec::new(),
-                    from_hash,
-                    to_hash,
-                    starting: first.0,
-                    ending: 0,
-                };
-                changes.push((
-                    entry::shard_key(number, stored.shards_made),
-                    Some(shard.encode()),
-                ));
-                stored.shards_made += 1;
-            }
-            changes.push((entry::stream_key(number), Some(stored.encode())));
-            changes
+            beginning(number, &mut stored, first, created_ms)
         })
     }
 
@@ -732,6 +788,36 @@ impl Drop for StreamWriter {
 }
 
 type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+fn next_value(number: u32) -> Vec<u8> {
+    let mut next = Vec::new();
+    change::wire::put_u64(&mut next, u64::from(number) + 1);
+    next
+}
+
+/// What enables a stream at `first`, with its first shards.
+fn beginning(number: u32, stored: &mut StreamEntry, first: Sequence, created_ms: u64) -> Changes {
+    stored.status = StreamStatus::Enabled;
+    stored.enabled_at = first.0;
+    let mut changes = Vec::new();
+    for (from_hash, to_hash) in ranges((0, u64::MAX), stored.limits.initial.max(1)) {
+        let shard = ShardEntry {
+            created_ms,
+            parents: Vec::new(),
+            from_hash,
+            to_hash,
+            starting: first.0,
+            ending: 0,
+        };
+        changes.push((
+            entry::shard_key(number, stored.shards_made),
+            Some(shard.encode()),
+        ));
+        stored.shards_made += 1;
+    }
+    changes.push((entry::stream_key(number), Some(stored.encode())));
+    changes
+}
 
 /// What ends a stream at `ending`.
 fn closing(stream: &Stream, ending: Sequence, status: StreamStatus, reason: &str) -> Changes {

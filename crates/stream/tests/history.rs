@@ -40,10 +40,14 @@ fn reshard(world: &mut World, arn: &str, random: &mut Rng) {
     let arn = arn.to_owned();
     if random.chance(55) && open.len() < 20 {
         let (shard, pieces) = (open[at].1, 2 + random.below(3) as u32);
-        world.ask(move |streams| streams.split(&arn, shard, pieces)).unwrap();
+        world
+            .ask(move |streams| streams.split(&arn, shard, pieces))
+            .unwrap();
     } else if at + 1 < open.len() {
         let pair = [open[at].1, open[at + 1].1];
-        world.ask(move |streams| streams.merge(&arn, &pair)).unwrap();
+        world
+            .ask(move |streams| streams.merge(&arn, &pair))
+            .unwrap();
     }
 }
 
@@ -95,7 +99,11 @@ fn child(dir: &Path, seed: u64) {
     let listed = world.streams.list(None, None, None, 10).unwrap();
     let arn = match listed.streams.first() {
         Some(info) => info.arn.clone(),
-        None => world.ask(|streams| streams.enable(request(1))).unwrap().arn.clone(),
+        None => world
+            .ask(|streams| streams.enable(request(1)))
+            .unwrap()
+            .arn
+            .clone(),
     };
     println!("\nready");
     let mut random = Rng(seed ^ world.transactions);
@@ -125,19 +133,28 @@ fn a_killed_process_loses_and_doubles_nothing() {
     let mut arn = String::new();
     for _ in 0..8 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--nocapture", "--exact", "a_killed_process_loses_and_doubles_nothing"])
+            .args([
+                "--nocapture",
+                "--exact",
+                "a_killed_process_loses_and_doubles_nothing",
+            ])
             .env(CHILD, format!("{seed} {}", dir.display()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines.map_while(Result::ok).find(|line| line == "ready").unwrap();
+        lines
+            .map_while(Result::ok)
+            .find(|line| line == "ready")
+            .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(30 + random.below(250)));
         child.kill().unwrap();
         child.wait().unwrap();
         // A reader of another process looks at what is there.
         let world = World::open(&dir, TestClock::new());
-        arn = world.streams.list(None, None, None, 10).unwrap().streams[0].arn.clone();
+        arn = world.streams.list(None, None, None, 10).unwrap().streams[0]
+            .arn
+            .clone();
         walker.drain(&world.streams, &arn, &mut random);
         world.close();
     }
@@ -146,7 +163,10 @@ fn a_killed_process_loses_and_doubles_nothing() {
     // The stream was enabled before the first transaction, so its history is the workload's.
     let (mut workload, mut history) = (Workload::new(seed, KEYS), History::new());
     for _ in 0..world.transactions {
-        workload.next().iter().for_each(|step| remember(&mut history, step));
+        workload
+            .next()
+            .iter()
+            .for_each(|step| remember(&mut history, step));
     }
     assert!(world.transactions > 20, "the children did something");
     assert_eq!(walker.seen, history);
@@ -156,22 +176,50 @@ fn a_killed_process_loses_and_doubles_nothing() {
 fn a_shard_change_that_cannot_be_is_refused() {
     let dir = TempDir::new();
     let mut world = World::open(&dir.0.join("j"), TestClock::new());
-    let arn = world.ask(|streams| streams.enable(request(4))).unwrap().arn.clone();
+    let arn = world
+        .ask(|streams| streams.enable(request(4)))
+        .unwrap()
+        .arn
+        .clone();
     let open = open_shards(&world.streams, &arn);
     let ids: Vec<ShardId> = open.iter().map(|(_, id)| *id).collect();
-    let kind = |result: stream::Result<_>| result.map(|_: std::sync::Arc<_>| ()).unwrap_err().kind();
+    let kind =
+        |result: stream::Result<_>| result.map(|_: std::sync::Arc<_>| ()).unwrap_err().kind();
     let (a, far) = (arn.clone(), [ids[0], ids[2]]);
-    assert_eq!(kind(world.ask(move |s| s.merge(&a, &far))), ErrorKind::Conflict);
+    assert_eq!(
+        kind(world.ask(move |s| s.merge(&a, &far))),
+        ErrorKind::Conflict
+    );
     let (a, one) = (arn.clone(), [ids[0]]);
-    assert_eq!(kind(world.ask(move |s| s.merge(&a, &one))), ErrorKind::Invalid);
+    assert_eq!(
+        kind(world.ask(move |s| s.merge(&a, &one))),
+        ErrorKind::Invalid
+    );
     let (a, first) = (arn.clone(), ids[0]);
-    assert_eq!(kind(world.ask(move |s| s.split(&a, first, 1))), ErrorKind::Invalid);
+    assert_eq!(
+        kind(world.ask(move |s| s.split(&a, first, 1))),
+        ErrorKind::Invalid
+    );
     let a = arn.clone();
     world.ask(move |s| s.split(&a, first, 2)).unwrap();
     let a = arn.clone();
-    assert_eq!(kind(world.ask(move |s| s.split(&a, first, 2))), ErrorKind::Conflict);
-    let children = world.streams.shards(&arn, Some(first), None, 10).unwrap().shards;
+    assert_eq!(
+        kind(world.ask(move |s| s.split(&a, first, 2))),
+        ErrorKind::Conflict
+    );
+    let children = world
+        .streams
+        .shards(&arn, Some(first), None, 10)
+        .unwrap()
+        .shards;
     assert_eq!(children.len(), 2);
     assert!(children.iter().all(|child| child.parents == [first]));
-    assert_eq!(world.streams.shards(&arn, Some(ids[1]), None, 10).unwrap().shards, []);
+    assert_eq!(
+        world
+            .streams
+            .shards(&arn, Some(ids[1]), None, 10)
+            .unwrap()
+            .shards,
+        []
+    );
 }

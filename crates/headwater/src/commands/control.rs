@@ -45,7 +45,8 @@ pub fn heal(args: &HealArgs) -> Result<(), Failure> {
     )
 }
 
-fn ask(config: &Path, request: &Request) -> Result<(), Failure> {
+/// Asks a running pipeline, and says what it answers.
+pub fn ask(config: &Path, request: &Request) -> Result<(), Failure> {
     let (loaded, place) = load(config)?;
     let dir = place.journal_dir(&loaded);
     let Some(stream) = control::connect(&dir) else {

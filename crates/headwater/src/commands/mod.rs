@@ -5,9 +5,11 @@ pub mod check;
 pub mod control;
 pub mod decode;
 pub mod demo;
+pub mod keys;
 pub mod reference;
 pub mod run;
 pub mod status;
+pub mod streams;
 pub mod tail;
 
 use crate::exit::Failure;

@@ -13,6 +13,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let (config, place) = load(&args.config)?;
     let options = RunOptions {
         recover: args.recover,
+        clock: test_clock(),
         ..RunOptions::default()
     };
     let stop = on_signal()?;
@@ -28,6 +29,16 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         tracing::info!("pipeline {} has stopped", place.name);
     }
     outcome
+}
+
+/// The clock of a test that shifts time; none in a run for real.
+fn test_clock() -> Option<Arc<dyn journal::Clock>> {
+    let clock = pipeline::clock::OffsetClock::from_environment()?;
+    tracing::warn!(
+        "the time is shifted by the file in {}: this is for tests only",
+        pipeline::clock::OFFSET_FILE_VARIABLE
+    );
+    Some(Arc::new(clock))
 }
 
 /// A flag that SIGTERM and Ctrl-C set; a second one ends the process at once.

@@ -60,6 +60,7 @@ fn stopped(config: &pipeline::config::Config, place: &assemble::Place) -> Result
         source,
         journal: JournalReport::new(&journal, false),
         sinks,
+        streams: super::streams::of_stopped(journal, config)?,
     })
 }
 
@@ -85,6 +86,21 @@ fn render(report: &Report, config: &str) -> String {
         journal.end,
         journal.state
     ));
+    for stream in &report.streams {
+        let name = stream.name.as_deref().unwrap_or(&stream.table);
+        lines.push(format!(
+            "stream {name}: {}, {}, {} open shards of {}, {} records captured, {} read",
+            stream.status,
+            stream.view,
+            stream.shards_open,
+            stream.shards,
+            stream.records_captured,
+            stream.records_read
+        ));
+        if !stream.reason.is_empty() {
+            lines.push(format!("  it has ended: {}", stream.reason));
+        }
+    }
     for (name, sink) in &report.sinks {
         lines.push(format!(
             "sink {name}: {}, at {}, {} records behind, lag {:.1} s, {} rows delivered",

@@ -244,6 +244,9 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
             return fail(what, "split it into one sink for each target");
         }
     }
+    if let Some(stream) = check_streams(config) {
+        return fail(stream.0, stream.1);
+    }
     let segment = config.journal.segment_size.0;
     if !(1 << 20..=1 << 30).contains(&segment) {
         return fail(
@@ -262,6 +265,55 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
         );
     }
     Ok(())
+}
+
+/// What is wrong with the streams, and what would be right.
+fn check_streams(config: &Config) -> Option<(String, &'static str)> {
+    let mut seen = std::collections::HashSet::new();
+    for stream in &config.streams {
+        let table = &stream.table;
+        let whole = table
+            .split_once('.')
+            .is_some_and(|(database, table)| !database.is_empty() && !table.is_empty());
+        if !whole {
+            let what = format!("streams: `{table}` is not one table");
+            return Some((what, "write `database.table`; one entry for each stream"));
+        }
+        if !seen.insert(table) {
+            return Some((
+                format!("two streams of {table}"),
+                "a table has one stream at a time",
+            ));
+        }
+        if !(1..=stream::ShardLimits::INITIAL_MAX).contains(&stream.shards.initial) {
+            return Some((
+                format!(
+                    "streams: shards.initial of {table} is {}",
+                    stream.shards.initial
+                ),
+                "1 to 64",
+            ));
+        }
+        if stream.shards.window.0 < std::time::Duration::from_secs(1) {
+            return Some((
+                format!("streams: shards.window of {table} is below a second"),
+                "such as 60s",
+            ));
+        }
+    }
+    if !config.streams.is_empty() && config.journal.retention.0 < crate::streams::RETENTION {
+        let what = format!(
+            "journal.retention is {}, and records of a stream are kept for 24 h",
+            config.journal.retention
+        );
+        return Some((what, "set journal.retention to 24h or more"));
+    }
+    let identity = config.api.clone().unwrap_or_default().identity();
+    let wrong = identity.check().err()?;
+    Some((
+        format!("api: {wrong}"),
+        "such as partition aws, region us-east-1, account \"000000000000\"",
+    ))
 }
 
 #[cfg(test)]
@@ -289,6 +341,20 @@ mod tests {
         assert!(with("sinks: [{name: \"a b\", stdout: {}}]\n").contains("not usable"));
         let error = fault("source: {mysql: {url: \"${HEADWATER_NO_SUCH_VARIABLE}\"}}\n");
         assert!(error.what.contains("HEADWATER_NO_SUCH_VARIABLE"), "{error}");
+    }
+
+    #[test]
+    fn streams_that_cannot_be_are_told() {
+        let source = "source: {mysql: {url: mysql://a@b}}\n";
+        let with = |more: &str| fault(&format!("{source}{more}")).to_string();
+        assert!(with("streams: [{table: orders}]\n").contains("database.table"));
+        assert!(with("streams: [{table: a.b}, {table: a.b}]\n").contains("one stream at a time"));
+        let short = "streams: [{table: a.b}]\njournal: {retention: 23h}\n";
+        assert!(with(short).contains("24h or more"));
+        assert!(with("api: {account: \"12\"}\n").contains("12 digits"));
+        let good =
+            format!("{source}streams: [{{table: a.b, view: keys_only, shards: {{initial: 4}}}}]\n");
+        assert!(parse(&good, "shop.yaml").is_ok());
     }
 
     #[test]

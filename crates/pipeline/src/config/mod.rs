@@ -3,10 +3,14 @@
 //! Only `source` is required. Text may hold `${NAME}` (an environment variable) and `${file:PATH}`
 //! (a file's content without its last line break). Unknown keys are errors.
 
+mod api;
 mod load;
+mod streams;
 mod units;
 
+pub use api::ApiConfig;
 pub use load::{ConfigError, load, parse};
+pub use streams::{ShardsConfig, StreamConfig, ViewConfig};
 pub use units::{Bytes, Span};
 
 use format::settings::{FormatName, FormatOptions};
@@ -24,6 +28,12 @@ pub struct Config {
     /// Where they are kept. Every key has a default.
     #[serde(default)]
     pub journal: JournalConfig,
+    /// Change streams that are to be there. Default: none; commands and the API make them too.
+    #[serde(default)]
+    pub streams: Vec<StreamConfig>,
+    /// The stream API. Default: off.
+    #[serde(default)]
+    pub api: Option<ApiConfig>,
     /// Where they go. Default: nowhere; `tail` and later sinks read the journal.
     #[serde(default)]
     pub sinks: Vec<SinkConfig>,
@@ -105,6 +115,10 @@ pub struct EncryptionConfig {
     /// The file with the key-encryption keys; made with mode 0600 for a new journal. Default: the
     /// journal directory's name with `.key`, beside it: `shop.key` for `shop.journal`.
     pub key_file: Option<PathBuf>,
+    /// Tables whose rows are sealed with a key of their own (`shop.customers`, `shop.*`): one key for each
+    /// table, made in the key file. `headwater keys` rotates and erases them. A table that is captured
+    /// already keeps the default key for what is in the journal. Default: none.
+    pub table_keys: Vec<String>,
 }
 
 /// One sink; exactly one of `kafka`, `rocketmq`, `file`, `stdout`.

@@ -461,6 +461,11 @@ impl Source for TopicSource {
                 .as_ref()
                 .map_or_else(String::new, |(text, _)| text.clone()),
             bytes_received: self.bytes_received,
+            partial_images: Some(
+                "messages do not always hold the whole row before and after a change; hint: use the view \
+                 KEYS_ONLY"
+                    .into(),
+            ),
         }
     }
 

@@ -50,7 +50,9 @@ impl Rng {
 
 /// The seed of a test: `HEADWATER_SEED`, or a new one; printed so that a failure can be run again.
 pub fn seed(test: &str) -> u64 {
-    let given = std::env::var("HEADWATER_SEED").ok().and_then(|text| text.parse().ok());
+    let given = std::env::var("HEADWATER_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let now = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.unwrap_or_default().as_nanos() as u64
@@ -93,7 +95,8 @@ impl TestClock {
         })
     }
     pub fn advance(&self, by: Duration) {
-        self.offset_us.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
+        self.offset_us
+            .fetch_add(by.as_micros() as i64, Ordering::Relaxed);
     }
 }
 
@@ -124,7 +127,10 @@ fn column(name: &str, kind: ColumnType, nullable: bool) -> Column {
 
 /// `id BIGINT PRIMARY KEY, v INT, s VARCHAR(n)`.
 pub fn schema(table: u32, name: &str) -> TableSchema {
-    let int = |bytes| ColumnType::Int { bytes, unsigned: false };
+    let int = |bytes| ColumnType::Int {
+        bytes,
+        unsigned: false,
+    };
     TableSchema {
         table: TableId(table),
         version: SchemaVersion(1),
@@ -203,7 +209,9 @@ pub fn put(batch: &mut Batch, table: u32, step: &Step) {
     match step {
         Step::Insert(row) => one(None, Some(row), Operation::Insert, 0),
         Step::Delete(row) => one(Some(row), None, Operation::Delete, 0),
-        Step::Update(old, new) if old.id == new.id => one(Some(old), Some(new), Operation::Update, 0),
+        Step::Update(old, new) if old.id == new.id => {
+            one(Some(old), Some(new), Operation::Update, 0)
+        }
         Step::Update(old, new) => {
             one(Some(old), None, Operation::Delete, FLAG_PAIR_FIRST);
             one(None, Some(new), Operation::Insert, FLAG_PAIR_SECOND);
@@ -316,7 +324,12 @@ impl World {
             match entry {
                 Entry::Begin { header, snapshot } => {
                     let header = self.batch.bytes(*header);
-                    writer.begin(TransactionStart { header, snapshot: *snapshot }).unwrap();
+                    writer
+                        .begin(TransactionStart {
+                            header,
+                            snapshot: *snapshot,
+                        })
+                        .unwrap();
                 }
                 Entry::Record(record) => {
                     let descriptor = RecordDescriptor {
@@ -335,7 +348,12 @@ impl World {
                     let value = value.map(|value| self.batch.bytes(value));
                     writer.control(self.batch.bytes(*key), value).unwrap();
                 }
-                Entry::Commit { trailer, position, time_us, rows } => {
+                Entry::Commit {
+                    trailer,
+                    position,
+                    time_us,
+                    rows,
+                } => {
                     let commit = Commit {
                         trailer: self.batch.bytes(*trailer),
                         position: self.batch.bytes(*position),
@@ -355,7 +373,8 @@ impl World {
         writer.flush().unwrap();
         let next = writer.next_sequence();
         while self.journal.end() < next {
-            self.journal.wait(journal::Sequence(next.0 - 1), Duration::from_millis(100));
+            self.journal
+                .wait(journal::Sequence(next.0 - 1), Duration::from_millis(100));
             assert!(self.journal.failed().is_none());
         }
     }
@@ -415,7 +434,11 @@ impl Workload {
     }
 
     pub fn next(&mut self) -> Vec<Step> {
-        let count = if self.random.chance(3) { 200 } else { 1 + self.random.below(8) };
+        let count = if self.random.chance(3) {
+            200
+        } else {
+            1 + self.random.below(8)
+        };
         (0..count).map(|_| self.step()).collect()
     }
 
@@ -426,7 +449,11 @@ impl Workload {
         let new = Row {
             id,
             v,
-            s: format!("{}-{}", self.made, "x".repeat(self.random.below(80) as usize)),
+            s: format!(
+                "{}-{}",
+                self.made,
+                "x".repeat(self.random.below(80) as usize)
+            ),
         };
         let Some(old) = self.rows.get(&id).cloned() else {
             self.rows.insert(id, new.clone());

@@ -3,7 +3,8 @@
 use super::{History, Rng};
 use std::collections::BTreeMap;
 use stream::{
-    CellValue, ErrorKind, ReadFrom, ReadLimits, RecordView, RowView, Sequence, ShardId, Start, Streams,
+    CellValue, ErrorKind, ReadFrom, ReadLimits, RecordView, RowView, Sequence, ShardId, Start,
+    Streams,
 };
 
 #[derive(Default, Clone)]
@@ -49,7 +50,9 @@ impl Walker {
         let mut listed = Vec::new();
         let mut after = None;
         loop {
-            let page = streams.shards(arn, None, after, 1 + random.below(5) as usize).unwrap();
+            let page = streams
+                .shards(arn, None, after, 1 + random.below(5) as usize)
+                .unwrap();
             listed.extend(page.shards.iter().cloned());
             after = listed.last().map(|shard| shard.id);
             if !page.more {
@@ -59,10 +62,16 @@ impl Walker {
         let mut all_drained = true;
         for shard in &listed {
             for parent in &shard.parents {
-                let open = listed.iter().any(|other| other.id == *parent && other.ending.is_none());
+                let open = listed
+                    .iter()
+                    .any(|other| other.id == *parent && other.ending.is_none());
                 assert!(!open, "a listed parent is open");
                 let earlier = listed.iter().filter(|other| other.id == *parent);
-                assert!(earlier.filter_map(|other| other.ending).all(|ending| ending < shard.starting));
+                assert!(
+                    earlier
+                        .filter_map(|other| other.ending)
+                        .all(|ending| ending < shard.starting)
+                );
             }
             let ready = shard
                 .parents
@@ -95,9 +104,9 @@ impl Walker {
         match streams.locate(arn, id, start) {
             Ok(from) => from,
             // A closed shard whose last record was taken: the number after it is past the end.
-            Err(error) if error.kind() == ErrorKind::Invalid => {
-                streams.locate(arn, id, Start::AfterSequence(state.last.unwrap())).unwrap()
-            }
+            Err(error) if error.kind() == ErrorKind::Invalid => streams
+                .locate(arn, id, Start::AfterSequence(state.last.unwrap()))
+                .unwrap(),
             Err(error) => panic!("{error}"),
         }
     }
@@ -113,14 +122,22 @@ impl Walker {
             assert!(page.len() <= limits.records_max);
             if random.chance(10) {
                 let again = streams.read(arn, id, from, limits).unwrap();
-                let numbers = |page: &stream::Page| page.records().map(|r| r.sequence()).collect::<Vec<_>>();
+                let numbers =
+                    |page: &stream::Page| page.records().map(|r| r.sequence()).collect::<Vec<_>>();
                 let (first, second) = (numbers(&page), numbers(&again));
                 let common = first.len().min(second.len());
-                assert_eq!(first[..common], second[..common], "the same iterator gives the same records");
+                assert_eq!(
+                    first[..common],
+                    second[..common],
+                    "the same iterator gives the same records"
+                );
             }
             let state = self.shards.get_mut(&id).unwrap();
             for record in page.records() {
-                assert!(state.last.is_none_or(|last| record.sequence() > last), "numbers rise");
+                assert!(
+                    state.last.is_none_or(|last| record.sequence() > last),
+                    "numbers rise"
+                );
                 assert!(record.sequence() >= state.starting);
                 state.last = Some(record.sequence());
                 let pair = (
@@ -151,5 +168,15 @@ impl Walker {
             }
         }
         panic!("the stream does not come to its end");
+    }
+}
+
+impl Walker {
+    /// Everything that there is now in shards that may still be open.
+    pub fn drain_open(&mut self, streams: &Streams, arn: &str) {
+        let mut random = Rng(1);
+        for _ in 0..1000 {
+            self.step(streams, arn, &mut random);
+        }
     }
 }

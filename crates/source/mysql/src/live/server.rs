@@ -25,6 +25,8 @@ pub struct Server {
     pub lower_case_table_names: u8,
     /// Its default charset.
     pub charset: String,
+    /// What of a row its binlog holds: `FULL`, `MINIMAL`, …
+    pub row_image: String,
 }
 
 fn number<T: std::str::FromStr + Default>(text: Option<String>) -> T {
@@ -55,6 +57,9 @@ impl Server {
             charset: connection
                 .text("SELECT @@character_set_server")?
                 .unwrap_or_default(),
+            row_image: connection
+                .text("SELECT @@global.binlog_row_image")?
+                .unwrap_or_default(),
             has_gtids: mariadb,
             ..Self::default()
         };
@@ -66,6 +71,18 @@ impl Server {
             server.has_gtids = mode.eq_ignore_ascii_case("ON");
         }
         Ok(server)
+    }
+
+    /// Why images may lack columns, and the statement that changes it.
+    pub fn partial_images(&self) -> Option<String> {
+        let persist = if self.mariadb { "GLOBAL" } else { "PERSIST" };
+        (!self.row_image.eq_ignore_ascii_case("FULL")).then(|| {
+            format!(
+                "binlog_row_image is {}: unchanged columns are not in the log; hint: SET {persist} \
+                 binlog_row_image = 'FULL'; then let the sessions of the writers connect anew, and run again",
+                self.row_image
+            )
+        })
     }
 
     /// What is kept in the journal to know the server again.

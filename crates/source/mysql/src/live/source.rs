@@ -499,6 +499,7 @@ impl Source for MysqlSource {
                 trouble
             },
             bytes_received: self.bytes_received(),
+            partial_images: self.server.partial_images(),
         }
     }
 
