@@ -72,11 +72,31 @@ pub struct Outgoing {
     pub body: Vec<u8>,
 }
 
+/// What a local command did, for the audit.
+#[derive(Debug, Clone)]
+pub struct LocalEvent {
+    /// The record's name.
+    pub name: &'static str,
+    /// A management event; else a data event.
+    pub is_management: bool,
+    /// Whether it changes nothing.
+    pub is_read_only: bool,
+    /// What was asked.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+}
+
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     // Ids only have to differ; without random bytes they still do.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
     u64::from_le_bytes(bytes)
+}
+
+fn local_caller() -> Caller {
+    Caller {
+        user_agent: concat!("headwater/", env!("CARGO_PKG_VERSION")).into(),
+        ..Caller::default()
+    }
 }
 
 /// SplitMix64's mixing step: different numbers stay different.
@@ -283,6 +303,32 @@ impl Api {
         });
     }
 
+    /// Records what a user of this machine did by other ways than the API's operations; `refused` tells why it was not
+    /// done.
+    pub fn record_local(&self, user: &LocalUser, event: LocalEvent, refused: Option<&str>) {
+        let Some(audit) = &self.audit else { return };
+        let error = refused.map(ApiError::invalid);
+        let facts = operations::Facts {
+            service: wire::Service::Keyspaces,
+            name: event.name,
+            action: "",
+            event: event.name,
+            is_management: event.is_management,
+            is_read_only: event.is_read_only,
+        };
+        audit.record(&Happened {
+            facts,
+            principal: Some(&Principal::Local(user.clone())),
+            caller: &local_caller(),
+            parameters: &event.parameters,
+            resources: &[],
+            error: error.as_ref(),
+            request_id: &self.new_id(),
+            event_id: &self.new_id(),
+            at_us: self.streams.now_us(),
+        });
+    }
+
     /// Does one thing for a user of this machine, as a call like any other: recorded and counted.
     pub(crate) fn locally<T>(
         &self,
@@ -292,10 +338,7 @@ impl Api {
     ) -> Result<T, ApiError> {
         let began = Instant::now();
         let principal = Principal::Local(user.clone());
-        let caller = Caller {
-            user_agent: concat!("headwater/", env!("CARGO_PKG_VERSION")).into(),
-            ..Caller::default()
-        };
+        let caller = local_caller();
         let now_us = self.streams.now_us();
         let mut call = self.call((operation, Encoding::Json), &principal, &caller, now_us);
         let result = body(&mut call);

@@ -344,7 +344,6 @@ fn parse_time(text: &str) -> Option<i64> {
             15 => *byte == b'Z',
             _ => byte.is_ascii_digit(),
         });
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     if !fits {
         return None;
     }
@@ -355,7 +354,7 @@ fn parse_time(text: &str) -> Option<i64> {
         &text[6..8],
         &text[9..11],
         &text[11..13],
-        number(13, 15)?.min(59)
+        &text[13..15]
     );
     crate::time::parse(&iso).map(|micros| micros.div_euclid(1_000_000))
 }
