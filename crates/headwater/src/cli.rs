@@ -53,6 +53,10 @@ pub enum Command {
     Streams(crate::commands::streams::StreamsArgs),
     /// Keys of tables: list, rotate, erase.
     Keys(crate::commands::keys::KeysArgs),
+    /// One CQL statement about change streams: ALTER TABLE … WITH cdc, tags, SELECT on system_schema_mcs.
+    Cql(crate::commands::cql::CqlArgs),
+    /// The audit trail of the stream API.
+    Audit(crate::commands::audit::AuditArgs),
     /// Make messages readable, and say what is wrong with each and where.
     Decode(DecodeArgs),
     /// Print the JSON Schema of the config, for editors; or of a format's messages, for consumers.

@@ -41,6 +41,8 @@ fn dispatch(command: Command) -> Result<(), exit::Failure> {
         Command::Heal(args) => commands::control::heal(&args),
         Command::Streams(args) => commands::streams::run(args),
         Command::Keys(args) => commands::keys::run(args),
+        Command::Cql(args) => commands::cql::run(args),
+        Command::Audit(args) => commands::audit::run(args),
         Command::Decode(args) => commands::decode::run(&args),
         Command::Schema { format } => commands::reference::schema(format.as_deref()),
         Command::Bench(args) => commands::bench::run(&args),

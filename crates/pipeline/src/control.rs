@@ -13,6 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use stream_api::LocalUser;
 
 const SOCKET: &str = "control.sock";
 /// A request is a short line; more is no request.
@@ -73,6 +74,14 @@ pub enum Request {
         /// What.
         request: crate::key_groups::KeyRequest,
     },
+    /// One CQL statement.
+    Cql {
+        /// The statement.
+        statement: String,
+        /// The rows as JSON.
+        #[serde(default)]
+        json: bool,
+    },
     /// Drain and stop.
     Stop,
 }
@@ -111,9 +120,9 @@ impl Answer {
 /// Answers requests.
 pub trait Handler: Send + Sync {
     /// One request that has one answer.
-    fn answer(&self, request: Request) -> Answer;
+    fn answer(&self, request: Request, user: &LocalUser) -> Answer;
     /// Streams a tail into `out` until its reader goes away.
-    fn tail(&self, request: Request, out: &mut dyn Write) -> Result<(), String>;
+    fn tail(&self, request: Request, user: &LocalUser, out: &mut dyn Write) -> Result<(), String>;
 }
 
 /// A path to the socket that fits a socket address however deep the directory lies.
@@ -162,6 +171,17 @@ impl Drop for Guard {
     }
 }
 
+/// The user at the other end, as the kernel tells it.
+fn peer(stream: &UnixStream) -> LocalUser {
+    match rustix::net::sockopt::socket_peercred(stream) {
+        Ok(peer) => LocalUser::of(peer.uid.as_raw()),
+        Err(_) => LocalUser {
+            uid: u32::MAX,
+            name: "unknown".into(),
+        },
+    }
+}
+
 fn serve(stream: &UnixStream, handler: &dyn Handler) {
     let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
     let mut line = String::new();
@@ -172,13 +192,14 @@ fn serve(stream: &UnixStream, handler: &dyn Handler) {
         return;
     }
     let mut out = stream;
+    let user = peer(stream);
     let answer = match serde_json::from_str::<Request>(&line) {
         Err(error) => Answer::refused(format!("this is no request: {error}")),
-        Ok(request @ Request::Tail { .. }) => match handler.tail(request, &mut out) {
+        Ok(request @ Request::Tail { .. }) => match handler.tail(request, &user, &mut out) {
             Ok(()) => return,
             Err(text) => Answer::refused(text),
         },
-        Ok(request) => handler.answer(request),
+        Ok(request) => handler.answer(request, &user),
     };
     if let Ok(mut text) = serde_json::to_vec(&answer) {
         text.push(b'\n');

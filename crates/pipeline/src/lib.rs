@@ -10,6 +10,7 @@
 //! arm in `assemble.rs`.
 #![warn(missing_docs)]
 
+pub mod api;
 pub mod assemble;
 pub mod capture;
 pub mod clock;

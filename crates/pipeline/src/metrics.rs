@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use stream_api::Api;
+use stream_api::metrics::Totals;
 
 /// Tells the standing when it is asked for.
 pub type Reporter = Arc<dyn Fn() -> Report + Send + Sync>;
@@ -21,13 +23,13 @@ pub type Reporter = Arc<dyn Fn() -> Report + Send + Sync>;
 /// Serves on a thread of its own.
 ///
 /// Errors: when the address cannot be listened on.
-pub fn serve(config: &MetricsConfig, report: Reporter) -> io::Result<()> {
+pub fn serve(config: &MetricsConfig, report: Reporter, api: Arc<Api>) -> io::Result<()> {
     let listener = std::net::TcpListener::bind(&config.listen)?;
     listener.set_nonblocking(true)?;
     let ready_lag = config.ready_lag.0.as_secs_f64();
     let (for_metrics, for_ready) = (Arc::clone(&report), report);
     let router = Router::new()
-        .route("/metrics", get(move || metrics(for_metrics)))
+        .route("/metrics", get(move || metrics(for_metrics, api)))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(for_ready, ready_lag)));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -46,9 +48,13 @@ pub fn serve(config: &MetricsConfig, report: Reporter) -> io::Result<()> {
     Ok(())
 }
 
-async fn metrics(report: Reporter) -> Response {
+async fn metrics(report: Reporter, api: Arc<Api>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], render(&report())).into_response()
+    (
+        [(header::CONTENT_TYPE, kind)],
+        render(&report(), &api.metrics().totals()),
+    )
+        .into_response()
 }
 
 async fn ready(report: Reporter, lag_max: f64) -> (StatusCode, String) {
@@ -93,12 +99,13 @@ struct TableLabel {
 type FloatGauge = Gauge<f64, AtomicU64>;
 
 /// The standing in the text format of OpenMetrics.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &Report, api: &Totals) -> String {
     let mut registry = Registry::with_prefix("headwater");
     source_metrics(&mut registry, report);
     journal_metrics(&mut registry, report);
     sink_metrics(&mut registry, report);
     stream_metrics(&mut registry, report);
+    api_metrics(&mut registry, api);
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("writing to a String does not fail");
     out
@@ -165,6 +172,53 @@ fn source_metrics(registry: &mut Registry, report: &Report) {
             .set(*rows as f64);
     }
     registry.register("snapshot_rows", "Rows copied by the snapshot", family);
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabel {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OperationLabel {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReturnedLabel {
+    keyspace: String,
+    table: String,
+    stream_label: String,
+}
+
+fn api_metrics(registry: &mut Registry, totals: &Totals) {
+    let calls = Family::<CallLabel, Counter>::default();
+    for ((operation, outcome), count) in &totals.calls {
+        let label = CallLabel { operation, outcome };
+        calls.get_or_create(&label).inc_by(*count);
+    }
+    let help = "Calls of the stream API since the start, by operation and outcome";
+    registry.register("api_calls", help, calls);
+    let seconds = Family::<OperationLabel, Counter<f64, AtomicU64>>::default();
+    for (operation, spent) in &totals.seconds {
+        seconds
+            .get_or_create(&OperationLabel { operation })
+            .inc_by(*spent);
+    }
+    let help = "Seconds spent on calls that succeeded, since the start";
+    registry.register("api_call_seconds", help, seconds);
+    let records = Family::<ReturnedLabel, Counter>::default();
+    for ((keyspace, table, stream_label), count) in &totals.records {
+        let label = ReturnedLabel {
+            keyspace: keyspace.clone(),
+            table: table.clone(),
+            stream_label: stream_label.clone(),
+        };
+        records.get_or_create(&label).inc_by(*count);
+    }
+    let help = "Records that GetRecords returned since the start";
+    registry.register("api_returned_records", help, records);
 }
 
 fn journal_metrics(registry: &mut Registry, report: &Report) {
@@ -308,7 +362,7 @@ mod tests {
 
     #[test]
     fn metrics_name_source_journal_and_sinks() {
-        let text = render(&report("streaming", 1.5));
+        let text = render(&report("streaming", 1.5), &Totals::default());
         assert!(text.contains("headwater_source_lag_bytes 7.0"), "{text}");
         assert!(
             text.contains("headwater_sink_lag_seconds{sink=\"events\"} 1.5"),

@@ -16,7 +16,7 @@ use crate::pattern::Patterns;
 use crate::seek;
 use crate::status::{JournalReport, Report, Shared, SourceReport};
 use crate::tail::{TailOptions, tail};
-use crate::{metrics, recover, streams};
+use crate::{api, metrics, recover, streams};
 use ::stream::Streams;
 use change::{Position, Source};
 use format::settings::{FormatName, FormatOptions};
@@ -28,6 +28,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use stream_api::{Api, LocalUser, Server};
 
 /// Whose trouble ended the run: decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,8 @@ pub struct Running {
     capture: Option<JoinHandle<Captured>>,
     sinks: Vec<(String, JoinHandle<delivery::Outcome>)>,
     streams: Streams,
+    api: Arc<Api>,
+    server: Option<Server>,
     _socket: Option<control::Guard>,
 }
 
@@ -107,6 +110,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     let (streams, driver) = Streams::open(journal.clone(), streams::options(config, &clock))
         .map_err(|error| trouble(Trouble::Journal, error))?;
     streams::hold(&streams);
+    let api = api::service(config, place, &streams, &dir)?;
     let resumed = resumed(config, place, options, &journal)?;
     let mut sinks = Vec::new();
     for sink in &config.sinks {
@@ -125,6 +129,8 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         capture: None,
         sinks: Vec::new(),
         streams,
+        api,
+        server: None,
         _socket: None,
     };
     let (resnapshots, to_copy) = channel();
@@ -150,6 +156,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     });
     running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
+    running.server = api::serve(config, &running.api)?;
     Ok(running)
 }
 
@@ -277,6 +284,13 @@ impl Running {
         &self.streams
     }
 
+    /// Where the stream API listens; nowhere without `api:` in the config.
+    pub fn api_addresses(&self) -> &[std::net::SocketAddr] {
+        self.server
+            .as_ref()
+            .map_or(&[], |server| server.addresses())
+    }
+
     /// What all threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -302,6 +316,7 @@ impl Running {
             shared: Arc::clone(&self.shared),
             journal: self.journal.clone(),
             streams: self.streams.clone(),
+            api: Arc::clone(&self.api),
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
             resnapshots,
@@ -321,7 +336,7 @@ impl Running {
             let (shared, streams) = (Arc::clone(&self.shared), self.streams.clone());
             let name = self.place.name.clone();
             let reporter = Arc::new(move || report(&shared, &streams, &name));
-            metrics::serve(config, reporter).map_err(|error| {
+            metrics::serve(config, reporter, Arc::clone(&self.api)).map_err(|error| {
                 let text = format!(
                     "listen for metrics on {}: {error}; hint: choose another metrics.listen",
                     config.listen
@@ -415,6 +430,10 @@ impl Running {
             std::thread::sleep(Duration::from_millis(50));
         }
         tick(&self);
+        // Calls that are worked on are answered; then nobody reads any more.
+        if let Some(server) = &mut self.server {
+            server.stop();
+        }
         let captured = match self.capture.take().map(JoinHandle::join) {
             Some(Ok(captured)) => {
                 let closed = captured.writer.close().map_err(CaptureError::from);
@@ -468,6 +487,7 @@ struct Commands {
     shared: Arc<Shared>,
     journal: Journal,
     streams: Streams,
+    api: Arc<Api>,
     name: String,
     requests: Requests,
     resnapshots: Sender<Resnapshot>,
@@ -540,7 +560,27 @@ impl Commands {
 }
 
 impl Handler for Commands {
-    fn answer(&self, request: Request) -> Answer {
+    fn answer(&self, request: Request, user: &LocalUser) -> Answer {
+        let event = api::event(&request);
+        let answer = self.do_it(request, user);
+        if let Some(event) = event {
+            let refused = (!answer.ok).then_some(answer.text.as_str());
+            self.api.record_local(user, event, refused);
+        }
+        answer
+    }
+
+    fn tail(&self, request: Request, user: &LocalUser, out: &mut dyn Write) -> Result<(), String> {
+        // When it begins: it may never end.
+        if let Some(event) = api::event(&request) {
+            self.api.record_local(user, event, None);
+        }
+        self.stream_tail(request, out)
+    }
+}
+
+impl Commands {
+    fn do_it(&self, request: Request, user: &LocalUser) -> Answer {
         match request {
             Request::Status => {
                 let report = report(&self.shared, &self.streams, &self.name);
@@ -564,6 +604,7 @@ impl Handler for Commands {
             Request::Heal { table, resnapshot } => self.heal(&table, resnapshot),
             Request::Keys { request } => key_groups::answer(&self.streams, request),
             Request::Streams { request } => streams::answer(&self.streams, request),
+            Request::Cql { statement, json } => api::cql(&self.api, user, &statement, json),
             Request::Stop => {
                 self.shared.stop();
                 Answer::done("stopping: capture ends, then the sinks drain")
@@ -572,7 +613,7 @@ impl Handler for Commands {
         }
     }
 
-    fn tail(&self, request: Request, out: &mut dyn Write) -> Result<(), String> {
+    fn stream_tail(&self, request: Request, out: &mut dyn Write) -> Result<(), String> {
         let Request::Tail {
             from,
             tables,

@@ -111,6 +111,18 @@ impl Pipeline {
         self.child = Some(command.spawn().expect("the binary can be started"));
     }
 
+    /// Starts `run` with further variables in its environment. The log is appended to.
+    pub fn start_with_env(&mut self, variables: &[(&str, &Path)]) {
+        assert!(!self.is_alive(), "it runs already");
+        let append = File::options().append(true).create(true).open(self.log());
+        let mut command = Command::new(&self.binary);
+        command.arg("run").arg(&self.config);
+        command.envs(variables.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(append.expect("the log can be opened"));
+        self.child = Some(command.spawn().expect("the binary can be started"));
+    }
+
     /// Whether the process lives.
     pub fn is_alive(&mut self) -> bool {
         self.child

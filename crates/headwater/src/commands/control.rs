@@ -5,6 +5,7 @@ use crate::cli::{HealArgs, RewindArgs, SinkArgs};
 use crate::exit::{self, Failure};
 use crate::log::say;
 use pipeline::control::{self, Request};
+use std::io::{Write, stdout};
 use std::path::Path;
 
 pub fn pause(args: &SinkArgs) -> Result<(), Failure> {
@@ -47,6 +48,18 @@ pub fn heal(args: &HealArgs) -> Result<(), Failure> {
 
 /// Asks a running pipeline, and says what it answers.
 pub fn ask(config: &Path, request: &Request) -> Result<(), Failure> {
+    say(&answer(config, request)?);
+    Ok(())
+}
+
+/// Asks a running pipeline, and writes what it answers to stdout.
+pub fn ask_for_data(config: &Path, request: &Request) -> Result<(), Failure> {
+    let text = answer(config, request)?;
+    writeln!(stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+fn answer(config: &Path, request: &Request) -> Result<String, Failure> {
     let (loaded, place) = load(config)?;
     let dir = place.journal_dir(&loaded);
     let Some(stream) = control::connect(&dir) else {
@@ -60,10 +73,7 @@ pub fn ask(config: &Path, request: &Request) -> Result<(), Failure> {
     };
     let answer = control::call(&stream, request)?;
     match answer.ok {
-        true => {
-            say(&answer.text);
-            Ok(())
-        }
+        true => Ok(answer.text),
         false => Err(Failure::new(
             exit::OTHER,
             format!("do that: {}", answer.text),

@@ -1,8 +1,10 @@
 //! One file per command.
 
+pub mod audit;
 pub mod bench;
 pub mod check;
 pub mod control;
+pub mod cql;
 pub mod decode;
 pub mod demo;
 pub mod keys;

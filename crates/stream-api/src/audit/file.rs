@@ -1,0 +1,230 @@
+//! The trail's files.
+
+use crate::seal::Sealer;
+use crate::settings::AuditConfig;
+use crate::signature::hex;
+use serde_json::{Map, Value};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PREFIX: &str = "audit-";
+const SUFFIX: &str = ".jsonl";
+pub(super) const HEAD: &str = "head";
+/// The hash before the first line.
+pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+const HASH_MEMBER: &str = ",\"auditHash\":\"";
+
+/// Files of a trail, oldest first.
+pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
+            all.push(entry.path());
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// A line without its hash, and the hash.
+pub(super) fn split(line: &str) -> Option<(&str, &str)> {
+    let (body, rest) = line.rsplit_once(HASH_MEMBER)?;
+    Some((body, rest.strip_suffix("\"}")?))
+}
+
+/// The hash of a line that follows the one with `previous`.
+pub(super) fn hash(sealer: &Sealer, previous: &str, body: &str) -> String {
+    let mut bytes = Vec::with_capacity(previous.len() + body.len());
+    bytes.extend_from_slice(previous.as_bytes());
+    bytes.extend_from_slice(body.as_bytes());
+    hex(&sealer.mac(&bytes))
+}
+
+/// Where the trail stands.
+pub(super) fn read_head(dir: &Path) -> Option<(u64, String)> {
+    let text = std::fs::read_to_string(dir.join(HEAD)).ok()?;
+    let (index, hash) = text.trim().split_once(' ')?;
+    Some((index.parse().ok()?, hash.to_owned()))
+}
+
+pub(super) struct Trail {
+    dir: PathBuf,
+    config: AuditConfig,
+    sealer: Sealer,
+    file: Option<File>,
+    bytes: u64,
+    /// Of the next line.
+    index: u64,
+    previous: String,
+    synced: Instant,
+    is_dirty: bool,
+    is_failing: bool,
+}
+
+impl Trail {
+    pub fn open(dir: &Path, config: &AuditConfig, sealer: Sealer) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let mut trail = Self {
+            dir: dir.to_owned(),
+            config: config.clone(),
+            sealer,
+            file: None,
+            bytes: 0,
+            index: 0,
+            previous: NO_HASH.to_owned(),
+            synced: Instant::now(),
+            is_dirty: false,
+            is_failing: false,
+        };
+        trail.go_on()?;
+        Ok(trail)
+    }
+
+    /// Goes on after the last whole line of the last file; what a crash left of another is cut.
+    fn go_on(&mut self) -> io::Result<()> {
+        let head = read_head(&self.dir);
+        if let Some((index, hash)) = &head {
+            (self.index, self.previous) = (index + 1, hash.clone());
+        }
+        let Some(path) = files(&self.dir)?.pop() else {
+            return Ok(());
+        };
+        let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        if whole < text.len() {
+            tracing::warn!(
+                file = %path.display(),
+                "the last audit record was cut off by a crash; what is left of it is removed"
+            );
+            file.set_len(whole as u64)?;
+        }
+        if let Some((index, hash)) = text[..whole].lines().next_back().and_then(place) {
+            (self.index, self.previous) = (index + 1, hash);
+        }
+        file.seek(SeekFrom::Start(whole as u64))?;
+        (self.file, self.bytes) = (Some(file), whole as u64);
+        Ok(())
+    }
+
+    /// Appends one record; tries until it is written, because none may be dropped.
+    pub fn append(&mut self, mut event: Map<String, Value>) {
+        loop {
+            match self.write(&mut event) {
+                Ok(()) => {
+                    if self.is_failing {
+                        tracing::warn!("the audit trail is written again");
+                    }
+                    self.is_failing = false;
+                    return;
+                }
+                Err(error) => {
+                    if !self.is_failing {
+                        tracing::error!(
+                            "write the audit trail in {}: {error}; calls wait",
+                            self.dir.display()
+                        );
+                    }
+                    self.is_failing = true;
+                    self.file = None;
+                    std::thread::sleep(Duration::from_millis(500));
+                    // What was half written is cut before it is written again.
+                    if let Err(error) = self.go_on() {
+                        tracing::debug!("{error}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, event: &mut Map<String, Value>) -> io::Result<()> {
+        if self.file.is_none() || self.bytes >= self.config.file_bytes {
+            self.begin_file()?;
+        }
+        event.insert("auditIndex".into(), self.index.into());
+        event.remove("auditPrevious");
+        if self.bytes == 0 {
+            event.insert("auditPrevious".into(), self.previous.clone().into());
+        }
+        let mut line = serde_json::to_string(event)?;
+        line.pop();
+        let hash = hash(&self.sealer, &self.previous, &line);
+        line.push_str(HASH_MEMBER);
+        line.push_str(&hash);
+        line.push_str("\"}\n");
+        let file = self
+            .file
+            .as_mut()
+            .ok_or_else(|| io::Error::other("no file"))?;
+        file.write_all(line.as_bytes())?;
+        self.bytes += line.len() as u64;
+        self.index += 1;
+        self.previous = hash;
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn begin_file(&mut self) -> io::Result<()> {
+        if let Some(file) = self.file.take() {
+            file.sync_data()?;
+        }
+        let path = self.dir.join(format!("{PREFIX}{:016}{SUFFIX}", self.index));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .mode(0o600)
+            .open(path)?;
+        (self.file, self.bytes) = (Some(file), 0);
+        if self.config.files_max > 0 {
+            let mut all = files(&self.dir)?;
+            let extra = all.len().saturating_sub(self.config.files_max);
+            for old in all.drain(..extra) {
+                std::fs::remove_file(old)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn sync_if_due(&mut self, interval: Duration) {
+        if !self.is_dirty || self.synced.elapsed() < interval {
+            return;
+        }
+        self.synced = Instant::now();
+        match self.sync() {
+            Ok(()) => self.is_dirty = false,
+            Err(error) => {
+                tracing::error!("sync the audit trail in {}: {error}", self.dir.display())
+            }
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            file.sync_data()?;
+        }
+        let fresh = self.dir.join("head.new");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&fresh)?;
+        writeln!(file, "{} {}", self.index - 1, self.previous)?;
+        file.sync_data()?;
+        std::fs::rename(fresh, self.dir.join(HEAD))
+    }
+}
+
+/// The number and the hash of a line.
+pub(super) fn place(line: &str) -> Option<(u64, String)> {
+    let (body, hash) = split(line)?;
+    let event: Map<String, Value> = serde_json::from_str(&format!("{body}}}")).ok()?;
+    Some((event.get("auditIndex")?.as_u64()?, hash.to_owned()))
+}
