@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Rooms, and the rooms that each may use. Development dependencies are not counted.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("change", &[]),
     ("journal", &[]),
     ("format", &["change"]),
@@ -17,6 +17,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("sink-file", &["change", "format"]),
     ("sink-kafka", &["change", "format", "kafka-client"]),
     ("sink-rocketmq", &["change", "format"]),
+    ("sink-clickhouse", &["change"]),
     (
         "pipeline",
         &[
@@ -29,6 +30,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "sink-clickhouse",
         ],
     ),
     (
@@ -44,13 +46,14 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "sink-clickhouse",
         ],
     ),
     ("testkit", &[]),
 ];
 
 /// Crates that only some rooms may use.
-const KEPT: [(&[&str], &[&str]); 4] = [
+const KEPT: [(&[&str], &[&str]); 5] = [
     // Who speaks HTTP.
     (
         &["axum", "hyper", "reqwest", "ureq", "warp", "tiny_http"],
@@ -59,12 +62,13 @@ const KEPT: [(&[&str], &[&str]); 4] = [
     // Who runs async code of its own.
     (
         &["tokio", "async-std", "smol"],
-        &["pipeline", "source-mysql", "sink-rocketmq"],
+        &["pipeline", "source-mysql", "sink-rocketmq", "sink-clickhouse"],
     ),
     (
         &["rdkafka"],
         &["kafka-client", "source-topic", "sink-kafka", "testkit"],
     ),
+    (&["clickhouse"], &["sink-clickhouse"]),
     // The client that judges ours is nobody else's.
     (&["mysql"], &["testkit"]),
 ];
