@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("sink-kafka", &["change", "format", "kafka-client"]),
     ("sink-rocketmq", &["change", "format"]),
     ("stream", &["change", "journal"]),
+    ("sink-clickhouse", &["change"]),
     (
         "pipeline",
         &[
@@ -31,6 +32,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "sink-clickhouse",
         ],
     ),
     (
@@ -47,13 +49,14 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "sink-clickhouse",
         ],
     ),
     ("testkit", &[]),
 ];
 
 /// Crates that only some rooms may use.
-const KEPT: [(&[&str], &[&str]); 4] = [
+const KEPT: [(&[&str], &[&str]); 5] = [
     // Who speaks HTTP.
     (
         &["axum", "hyper", "reqwest", "ureq", "warp", "tiny_http"],
@@ -62,12 +65,13 @@ const KEPT: [(&[&str], &[&str]); 4] = [
     // Who runs async code of its own.
     (
         &["tokio", "async-std", "smol"],
-        &["pipeline", "source-mysql", "sink-rocketmq"],
+        &["pipeline", "source-mysql", "sink-rocketmq", "sink-clickhouse"],
     ),
     (
         &["rdkafka"],
         &["kafka-client", "source-topic", "sink-kafka", "testkit"],
     ),
+    (&["clickhouse"], &["sink-clickhouse"]),
     // The client that judges ours is nobody else's.
     (&["mysql"], &["testkit"]),
 ];

@@ -121,9 +121,14 @@ impl Names {
         self.part("__stg")
     }
 
-    /// A second staging table, for changes of structure.
-    pub(crate) fn staging_second(&self) -> String {
-        self.part("__stg2")
+    /// The table that becomes the next base with another structure.
+    pub(crate) fn next(&self) -> String {
+        self.part("__next")
+    }
+
+    /// A second one, which changes places with the base while the first is read.
+    pub(crate) fn next_second(&self) -> String {
+        self.part("__next2")
     }
 
     /// The delta of the next structure.

@@ -62,6 +62,9 @@ struct Opened {
     last_inserted: u64,
     /// When the watermark last covered everything.
     covered_at: Instant,
+    /// Tells the inserts of this connection from those of former ones: what was cleaned up and comes
+    /// again must not look like a repetition.
+    life: String,
     /// Tables whose copy is whole with the next flush, and where the journal says so.
     pending_marks: Vec<(String, u64)>,
 }
@@ -449,6 +452,7 @@ impl Sink for ClickHouseSink {
             last_inserted: kept.watermark,
             covered_at: Instant::now(),
             pending_marks: Vec::new(),
+            life: format!("{:x}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()),
             client,
         };
         for (name, note) in kept.tables {
@@ -490,7 +494,8 @@ impl Sink for ClickHouseSink {
         let label = self.label.clone();
         let state = Arc::clone(&self.state);
         let opened = self.opened()?;
-        opened.send(&config, &label)?;
+        let life = format!("{label} {}", opened.life);
+        opened.send(&config, &life)?;
         opened.end_copies()?;
         let watermark = match opened.in_transaction {
             true => opened.last_commit.min(cursor.sequence.saturating_sub(1)),

@@ -176,7 +176,12 @@ impl Structure {
         self.clean(client, &table, cursor)?;
         let parts = (&*names.base(), &*names.delta());
         self.put_view(client, &layout, &names, parts, folded)?;
-        for left in [names.staging(), names.staging_second(), names.delta_next()] {
+        for left in [
+            names.staging(),
+            names.next(),
+            names.next_second(),
+            names.delta_next(),
+        ] {
             client.run("clean up", &format!("DROP TABLE IF EXISTS {left}"))?;
         }
         if self.is_mvcc() {
@@ -501,7 +506,8 @@ impl Structure {
             names.base(),
             names.delta(),
             names.staging(),
-            names.staging_second(),
+            names.next(),
+            names.next_second(),
             names.delta_next(),
         ] {
             client.run("drop the table", &format!("DROP TABLE IF EXISTS {part}"))?;
@@ -563,7 +569,7 @@ impl Structure {
         wait_for_fold(table)?;
         let client = hands.0;
         let layout = Arc::clone(&table.layout);
-        let staging = table.names.staging();
+        let staging = table.names.next();
         client.run("truncate", &format!("DROP TABLE IF EXISTS {staging}"))?;
         client.run("truncate", &layout.create_base(&staging))?;
         self.change_places(client, table, &layout)?;
@@ -674,7 +680,7 @@ impl Structure {
             }
             Plan::Alter(_) | Plan::Rebuild(_) => settle(folder, table, self.config.fold.grace_ms)?,
         }
-        let staging = table.names.staging();
+        let staging = table.names.next();
         client.run("follow a statement", &format!("DROP TABLE IF EXISTS {staging}"))?;
         match self.make_next(client, table, &next, &plan) {
             Err(error) if is_for_good(&error) => return Err(park(NoLayout(error.detail))),
@@ -688,7 +694,7 @@ impl Structure {
         self.adopt(client, table, next, schema)
     }
 
-    /// The next base, under the staging name.
+    /// The next base, beside the present one.
     fn make_next(
         &self,
         client: &Client,
@@ -696,7 +702,7 @@ impl Structure {
         next: &TableLayout,
         plan: &Plan,
     ) -> Result<(), SinkError> {
-        let (base, staging) = (table.names.base(), table.names.staging());
+        let (base, staging) = (table.names.base(), table.names.next());
         match plan {
             Plan::Same => Ok(()),
             Plan::Alter(commands) => {
@@ -743,7 +749,7 @@ impl Structure {
         }
     }
 
-    /// The table under the staging name becomes the base, with an empty delta; `t` shows it in one step.
+    /// The table beside the base becomes the base, with an empty delta; `t` shows it in one step.
     fn change_places(
         &self,
         client: &Client,
@@ -751,7 +757,7 @@ impl Structure {
         next: &Arc<TableLayout>,
     ) -> Result<(), SinkError> {
         let names = table.names.clone();
-        let (base, staging, second) = (names.base(), names.staging(), names.staging_second());
+        let (base, staging, second) = (names.base(), names.next(), names.next_second());
         let (delta, delta_next) = (names.delta(), names.delta_next());
         let folded = lock(&table.fold).folded;
         let grace = Duration::from_millis(self.config.fold.grace_ms);
@@ -774,10 +780,9 @@ impl Structure {
         )?;
         crash_point("ddl-exchange");
         if self.is_mvcc() {
-            client.run(
-                "follow a statement",
-                &format!("EXCHANGE TABLES {delta} AND {delta_next}"),
-            )?;
+            // The former one is folded, and nobody reads it any more.
+            client.run("follow a statement", &format!("DROP TABLE IF EXISTS {delta}"))?;
+            client.run("follow a statement", &next.create_delta(&delta))?;
         }
         self.put_view(client, next, &names, (&base, &delta), folded)?;
         crash_point("ddl-view-back");
