@@ -73,7 +73,7 @@ impl World {
         private_file(&pipeline.folder().join("private.json"), PRIVATE);
         let clock = pipeline.folder().join("clock");
         std::fs::write(&clock, "0").expect("the clock can be written");
-        pipeline.start_with_env(&[("HEADWATER_CLOCK_OFFSET_FILE", &clock)]);
+        pipeline.start_with_env(&[("HEADWATER_CLOCK_OFFSET_FILE", clock.as_path())]);
         pipeline.wait_streaming(MINUTES);
         pipeline.wait_said(&second, MINUTES);
         let endpoints = [first, second].map(|address| format!("http://{address}"));
@@ -190,8 +190,8 @@ fn boto3_finds_everything_that_the_checklist_asks() {
 /// What was done above stands in the trail, whole, and a forged trail is found.
 fn audited(world: &mut World) {
     let pipeline = &mut world.pipeline;
-    let mut tail = pipeline.piped(&["tail"], &["--from", "earliest", "--no-follow"]);
-    assert!(tail.wait().expect("tail ends").success());
+    let tailed = pipeline.command(&["tail"], &["--from", "earliest", "--no-follow"]);
+    assert!(tailed.status.success());
     pipeline.stop();
     let events = audit(pipeline);
     let of = |name: &'static str| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Rooms, and the rooms that each may use. Development dependencies are not counted.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("change", &[]),
     ("journal", &[]),
     ("format", &["change"]),
@@ -17,6 +17,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("sink-file", &["change", "format"]),
     ("sink-kafka", &["change", "format", "kafka-client"]),
     ("sink-rocketmq", &["change", "format"]),
+    ("stream", &["change", "journal"]),
+    ("stream-api", &["format", "stream"]),
     (
         "pipeline",
         &[
@@ -29,6 +31,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "stream",
+            "stream-api",
         ],
     ),
     (
@@ -44,6 +48,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "sink-file",
             "sink-kafka",
             "sink-rocketmq",
+            "stream",
         ],
     ),
     ("testkit", &[]),
@@ -54,12 +59,12 @@ const KEPT: [(&[&str], &[&str]); 4] = [
     // Who speaks HTTP.
     (
         &["axum", "hyper", "reqwest", "ureq", "warp", "tiny_http"],
-        &["pipeline"],
+        &["pipeline", "stream-api"],
     ),
     // Who runs async code of its own.
     (
         &["tokio", "async-std", "smol"],
-        &["pipeline", "source-mysql", "sink-rocketmq"],
+        &["pipeline", "source-mysql", "sink-rocketmq", "stream-api"],
     ),
     (
         &["rdkafka"],
