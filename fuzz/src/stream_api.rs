@@ -43,12 +43,16 @@ impl Fuzzed {
     /// One request. First byte: its lowest bit says whether it is signed rightly, the next one the encoding, the rest the
     /// operation. Unsigned: header lines up to an empty one, then the body.
     pub fn request(&self, input: &[u8]) {
-        let Some((choice, rest)) = input.split_first() else { return };
+        let Some((choice, rest)) = input.split_first() else {
+            return;
+        };
         let answer = match choice & 1 {
             1 => self.signed(*choice, rest),
             _ => self.raw(rest),
         };
-        let Some((status, encoding, body)) = answer else { return };
+        let Some((status, encoding, body)) = answer else {
+            return;
+        };
         assert!([200, 400, 402, 403, 404, 409, 413, 500].contains(&status));
         if encoding == Encoding::Json {
             let document: serde_json::Value =
@@ -83,10 +87,17 @@ impl Fuzzed {
             }
             _ => {
                 headers.insert("smithy-protocol", HeaderValue::from_static("rpc-v2-cbor"));
-                format!("/service/{prefix}/operation/{}", facts.name).parse().ok()?
+                format!("/service/{prefix}/operation/{}", facts.name)
+                    .parse()
+                    .ok()?
             }
         };
-        let signed = Signed { method: &Method::POST, uri: &uri, headers: &headers, body };
+        let signed = Signed {
+            method: &Method::POST,
+            uri: &uri,
+            headers: &headers,
+            body,
+        };
         let scope = (service_of(operation, choice), "us-east-1");
         let value = authorization(("A", "s"), scope, &signed).ok()?;
         headers.insert("authorization", HeaderValue::from_str(&value).ok()?);
@@ -110,7 +121,10 @@ impl Fuzzed {
 
     fn now(&self) -> String {
         let label = stream::Label(self.api.streams().now_us() / 1000).to_string();
-        let digits: String = label.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
+        let digits: String = label
+            .chars()
+            .filter(|c| c.is_ascii_digit() || *c == 'T')
+            .collect();
         format!("{}Z", &digits[..15])
     }
 }

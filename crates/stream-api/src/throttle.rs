@@ -251,7 +251,10 @@ mod tests {
         let throttle = Throttle::new(Limits::default());
         let read = |id, connection| throttle.read("arn", "shard", &call(id, connection)).is_ok();
         assert!(read(1, 1) && read(2, 2) && read(1, 1) && read(2, 2));
-        assert!(read(3, 3), "nobody knows yet that the others are still there");
+        assert!(
+            read(3, 3),
+            "nobody knows yet that the others are still there"
+        );
         assert!(read(1, 1) && read(2, 2));
         assert!(!read(3, 3) && !read(3, 3));
         assert!(read(1, 1) && read(2, 2));
@@ -264,7 +267,11 @@ mod tests {
         for id in 0..200 {
             // Also with a connection for every call.
             for turn in 0..3 {
-                assert!(throttle.read("arn", "shard", &call(id, 3 * id + turn)).is_ok());
+                assert!(
+                    throttle
+                        .read("arn", "shard", &call(id, 3 * id + turn))
+                        .is_ok()
+                );
             }
         }
     }

@@ -36,7 +36,9 @@ const HEADS: [&str; 3] = [
 
 #[test]
 fn damaged_requests_have_answers() {
-    let seed = std::env::var("HEADWATER_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = std::env::var("HEADWATER_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or_else(|| std::process::id().into());
     eprintln!("HEADWATER_SEED={seed}");
     let mut random = Rng(seed);

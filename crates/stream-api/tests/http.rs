@@ -20,7 +20,10 @@ const KEYS: &str = "keys: [{access_key: A, secret: s, user: u, policies: [all]}]
                     Allow, Action: '*', Resource: '*'}}\n";
 
 fn serve(world: &World, change: impl FnOnce(&mut ApiConfig)) -> Server {
-    let mut settings = ApiConfig { listen: "127.0.0.1:0".into(), ..ApiConfig::default() };
+    let mut settings = ApiConfig {
+        listen: "127.0.0.1:0".into(),
+        ..ApiConfig::default()
+    };
     change(&mut settings);
     let keys = Keys::parse(KEYS, "keys", world.streams.identity()).unwrap();
     let api = Api::new(ApiParts {
@@ -43,17 +46,28 @@ impl Client {
     fn new(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
-        Self { socket, buffer: Vec::new() }
+        Self {
+            socket,
+            buffer: Vec::new(),
+        }
     }
 
     fn send(&mut self, service: Service, name: &str, body: &str) {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap();
         let label = stream::Label(now.as_millis() as i64).to_string();
-        let digits: String = label.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
+        let digits: String = label
+            .chars()
+            .filter(|c| c.is_ascii_digit() || *c == 'T')
+            .collect();
         let target = format!("{}.{name}", service.target_prefix());
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("x"));
-        headers.insert("x-amz-date", HeaderValue::from_str(&format!("{}Z", &digits[..15])).unwrap());
+        headers.insert(
+            "x-amz-date",
+            HeaderValue::from_str(&format!("{}Z", &digits[..15])).unwrap(),
+        );
         headers.insert("x-amz-target", HeaderValue::from_str(&target).unwrap());
         let signed = Signed {
             method: &Method::POST,
@@ -84,7 +98,9 @@ impl Client {
                 continue;
             };
             let head = String::from_utf8_lossy(&self.buffer[..at]).to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
             let length: usize = length.unwrap().parse().unwrap();
             if self.buffer.len() < at + 4 + length {
                 continue;
@@ -101,7 +117,8 @@ impl Client {
     }
 
     fn iterator(&mut self, arn: &str, shard: &str) -> String {
-        let asked = json!({"streamArn": arn, "shardId": shard, "shardIteratorType": "TRIM_HORIZON"});
+        let asked =
+            json!({"streamArn": arn, "shardId": shard, "shardIteratorType": "TRIM_HORIZON"});
         let (status, answer) = self.call(Service::Streams, "GetShardIterator", asked);
         assert_eq!(status, 200, "{answer}");
         answer["shardIterator"].as_str().unwrap().to_owned()
@@ -112,16 +129,26 @@ fn enable(world: &mut World, shards: u32) -> String {
     let request = EnableStream {
         keyspace: "shop".into(),
         table: "t".into(),
-        shards: Some(stream::ShardLimits { initial: shards, ..stream::ShardLimits::default() }),
+        shards: Some(stream::ShardLimits {
+            initial: shards,
+            ..stream::ShardLimits::default()
+        }),
         ..EnableStream::default()
     };
-    world.ask(move |streams| streams.enable(request)).unwrap().arn.clone()
+    world
+        .ask(move |streams| streams.enable(request))
+        .unwrap()
+        .arn
+        .clone()
 }
 
 /// The text after a member's name, without reading the whole page.
 fn member(body: &[u8], name: &str) -> Option<String> {
     let name = format!("\"{name}\":\"");
-    let at = body.windows(name.len()).rposition(|window| window == name.as_bytes())? + name.len();
+    let at = body
+        .windows(name.len())
+        .rposition(|window| window == name.as_bytes())?
+        + name.len();
     let rest = &body[at..];
     let end = rest.iter().position(|byte| *byte == b'"')?;
     Some(String::from_utf8_lossy(&rest[..end]).into_owned())
@@ -141,7 +168,10 @@ fn read_all(address: SocketAddr, arn: &str, shard: &str) -> (usize, usize) {
         let (status, body) = client.receive();
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(body));
         let mark = b"\"eventVersion\"";
-        records += body.windows(mark.len()).filter(|window| window == mark).count();
+        records += body
+            .windows(mark.len())
+            .filter(|window| window == mark)
+            .count();
         bytes += body.len();
         let is_tip = member(body, "iteratorPosition").unwrap() == "AT_TIP";
         if is_tip {
@@ -158,8 +188,14 @@ fn a_hundred_thousand_small_records_a_second_come_out() {
     let mut world = World::open(&dir.0.join("j"), TestClock::new());
     let arn = enable(&mut world, 2);
     for from in (0..ROWS).step_by(1000) {
-        let row = |id| Row { id, v: Some(id), s: "a small row".into() };
-        let steps: Vec<Step> = (from..from + 1000).map(|id| Step::Insert(row(id))).collect();
+        let row = |id| Row {
+            id,
+            v: Some(id),
+            s: "a small row".into(),
+        };
+        let steps: Vec<Step> = (from..from + 1000)
+            .map(|id| Step::Insert(row(id)))
+            .collect();
         world.transaction(&steps);
     }
     world.settle();
@@ -177,7 +213,8 @@ fn a_hundred_thousand_small_records_a_second_come_out() {
                 std::thread::spawn(move || read_all(address, &arn, &shard))
             })
             .collect();
-        let read: Vec<(usize, usize)> = readers.into_iter().map(|one| one.join().unwrap()).collect();
+        let read: Vec<(usize, usize)> =
+            readers.into_iter().map(|one| one.join().unwrap()).collect();
         let records: usize = read.iter().map(|(records, _)| records).sum();
         let bytes: usize = read.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(records as i64, ROWS);
@@ -199,9 +236,55 @@ fn what_capture_cannot_do_now_is_a_server_fault() {
     let mut client = Client::new(server.addresses()[0]);
     let asked = json!({"keyspaceName": "shop", "tableName": "t", "cdcSpecification": {"status": "DISABLED"}});
     let (status, answer) = client.call(Service::Keyspaces, "UpdateTable", asked);
-    assert_eq!((status, &answer["__type"]), (500, &json!("InternalServerException")), "{answer}");
+    assert_eq!(
+        (status, &answer["__type"]),
+        (500, &json!("InternalServerException")),
+        "{answer}"
+    );
     let (status, answer) = client.call(Service::Streams, "GetStream", json!({"streamArn": arn}));
     assert_eq!((status, &answer["streamStatus"]), (200, &json!("ENABLED")));
+    boto3_tries_three_times(server.addresses()[0]);
+}
+
+/// AWS's client for Python meets the fault: its own class of error, after three requests.
+fn boto3_tries_three_times(address: SocketAddr) {
+    const SCRIPT: &str = r#"
+import boto3, sys
+client = boto3.client("keyspaces", endpoint_url="http://" + sys.argv[1], region_name="us-east-1",
+                      aws_access_key_id="A", aws_secret_access_key="s")
+sent = []
+client.meta.events.register("before-send.*", lambda **about: sent.append(1))
+try:
+    client.update_table(keyspaceName="shop", tableName="t", cdcSpecification={"status": "DISABLED"})
+except client.exceptions.InternalServerException as error:
+    assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+    assert len(sent) == 3, sent
+    print("three")
+"#;
+    let judges = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../testkit/judges/boto3/venv.sh"
+    );
+    let made = std::process::Command::new(judges)
+        .arg("boto3")
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let python = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+    let ran = std::process::Command::new(python)
+        .args(["-c", SCRIPT, &address.to_string()])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stdout).trim(),
+        "three",
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }
 
 #[test]
@@ -215,13 +298,22 @@ fn rates_are_kept_and_a_stopping_server_ends_its_connections() {
     });
     let mut client = Client::new(server.addresses()[0]);
     for _ in 0..3 {
-        assert_eq!(client.call(Service::Streams, "ListStreams", json!({})).0, 200);
+        assert_eq!(
+            client.call(Service::Streams, "ListStreams", json!({})).0,
+            200
+        );
     }
     let (status, answer) = client.call(Service::Streams, "ListStreams", json!({}));
-    assert_eq!((status, &answer["__type"]), (400, &json!("ThrottlingException")));
+    assert_eq!(
+        (status, &answer["__type"]),
+        (400, &json!("ThrottlingException"))
+    );
     let began = Instant::now();
     server.stop();
-    assert!(began.elapsed().as_secs() < 4, "idle connections hold nothing up");
+    assert!(
+        began.elapsed().as_secs() < 4,
+        "idle connections hold nothing up"
+    );
     let mut byte = [0];
     assert_eq!(client.socket.read(&mut byte).unwrap(), 0);
 }

@@ -6,7 +6,10 @@ use stream_api::metrics::Metric;
 use stream_api::operations::Operation;
 use stream_api::wire::Service;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/streams-api.md");
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/streams-api.md"
+);
 
 fn boto3(service: Service) -> &'static str {
     match service {
@@ -24,7 +27,11 @@ fn page() -> String {
     );
     for operation in Operation::ALL {
         let facts = operation.facts();
-        let class = if facts.is_management { "management" } else { "data" };
+        let class = if facts.is_management {
+            "management"
+        } else {
+            "data"
+        };
         let _ = writeln!(
             out,
             "| `{}` | `{}` | `{}` | `{}` | {class} |",
@@ -45,8 +52,15 @@ fn page() -> String {
             Code::Validation(fault) => format!("`{}`", fault.as_str()),
             _ => String::new(),
         };
-        let (one, other) = (code.status(Service::Streams), code.status(Service::Keyspaces));
-        let status = if one == other { one.to_string() } else { format!("{one}, {other}") };
+        let (one, other) = (
+            code.status(Service::Streams),
+            code.status(Service::Keyspaces),
+        );
+        let status = if one == other {
+            one.to_string()
+        } else {
+            format!("{one}, {other}")
+        };
         let _ = writeln!(out, "| `{}` | {fault} | {status} |", code.name());
     }
     out.push_str("\n## Metrics\n\nNamespace `AWS/Cassandra`, by the minute, for 24 hours.\n\n| Metric | Unit |\n|---|---|\n");
@@ -67,5 +81,8 @@ fn the_page_is_what_the_code_says() {
         std::fs::write(PAGE, &page).unwrap();
     }
     let written = std::fs::read_to_string(PAGE).unwrap_or_default();
-    assert!(written == page, "docs/reference/streams-api.md is old; UPDATE_EXPECT=1 writes it anew");
+    assert!(
+        written == page,
+        "docs/reference/streams-api.md is old; UPDATE_EXPECT=1 writes it anew"
+    );
 }

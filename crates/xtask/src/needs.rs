@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Programs and packages.
-const NEEDS: [(&str, &str); 8] = [
+const NEEDS: [(&str, &str); 9] = [
     ("cc", "gcc libc6-dev"),
     ("make", "make"),
     ("perl", "perl"),
@@ -13,6 +13,7 @@ const NEEDS: [(&str, &str); 8] = [
     ("jar", "default-jdk-headless"),
     ("mvn", "maven"),
     ("dpkg-deb", "dpkg"),
+    ("python3", "python3 python3-venv"),
 ];
 
 fn is_there(program: &str) -> bool {
