@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports};
+use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports, script};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
 const MINUTES: Duration = Duration::from_secs(120);
@@ -66,19 +66,25 @@ impl World {
         let port = ports::free(2);
         let [first, second] = [port, port + 1].map(|port| format!("127.0.0.1:{port}"));
         let config = server.source_yaml("\"shop.*\"", &[])
+            + "journal: {retention: 24h, segment_size: 1MiB}\n"
             + &format!(
-                "journal: {{retention: 24h, segment_size: 1MiB}}\napi:\n  listen: {first}\n  credentials_file: keys.yaml\n  listeners: \
-                 [{{listen: \"{second}\", policy_file: private.json}}]\n  limits: {{request_seconds: 3}}\n"
+                "api:\n  listen: {first}\n  credentials_file: keys.yaml\n  limits: {{request_seconds: 3}}\n  listeners:\n"
+            )
+            + &format!(
+                "    - {{listen: \"{second}\", policy_file: private.json, tls: {{certificate: tls/server-cert.pem, key: \
+                 tls/server-key.pem}}}}\n"
             );
         let mut pipeline = Pipeline::new(BINARY, &config);
         private_file(&pipeline.folder().join("keys.yaml"), KEYS);
         private_file(&pipeline.folder().join("private.json"), PRIVATE);
+        let tls = pipeline.folder().join("tls").display().to_string();
+        script::run("tls.sh", &[tls]).expect("certificates can be made");
         let clock = pipeline.folder().join("clock");
         std::fs::write(&clock, "0").expect("the clock can be written");
         pipeline.start_with_env(&[("HEADWATER_CLOCK_OFFSET_FILE", clock.as_path())]);
         pipeline.wait_streaming(MINUTES);
         pipeline.wait_said(&second, MINUTES);
-        let endpoints = [first, second].map(|address| format!("http://{address}"));
+        let endpoints = [format!("http://{first}"), format!("https://{second}")];
         World {
             server,
             pipeline,
@@ -122,6 +128,7 @@ impl World {
             .arg(judge_folder().join("checklist.py"))
             .args(&self.endpoints)
             .args(items)
+            .env("AWS_CA_BUNDLE", self.pipeline.folder().join("tls/ca.pem"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -186,11 +193,11 @@ fn boto3_finds_everything_that_the_checklist_asks() {
             "{said:?}"
         );
     }
-    audited(&mut world);
+    audited(&mut world, items.is_empty());
 }
 
 /// What was done above stands in the trail, whole, and a forged trail is found.
-fn audited(world: &mut World) {
+fn audited(world: &mut World, said_all: bool) {
     let pipeline = &mut world.pipeline;
     let tailed = pipeline.command(&["tail"], &["--from", "earliest", "--no-follow"]);
     assert!(tailed.status.success());
@@ -214,6 +221,17 @@ fn audited(world: &mut World) {
     let tailed = of("Tail").next().expect("a tail is recorded");
     assert_eq!(tailed["userIdentity"]["type"], "LocalUser");
     assert_eq!(tailed["sourceIPAddress"], "local");
+    if said_all {
+        let encrypted = events
+            .iter()
+            .find(|event| event["tlsDetails"]["tlsVersion"] == "TLSv1.3");
+        assert!(encrypted.is_some(), "calls over TLS tell so");
+        let refused = of("GetStream").find(|event| event["errorCode"] == "AccessDenied");
+        assert_eq!(
+            refused.expect("refusals are recorded")["userIdentity"]["userName"],
+            "reader"
+        );
+    }
     let text = serde_json::to_string(&events).expect("JSON");
     assert!(
         !text.contains("-secret") && !text.contains("plain text"),

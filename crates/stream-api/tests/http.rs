@@ -317,3 +317,37 @@ fn rates_are_kept_and_a_stopping_server_ends_its_connections() {
     let mut byte = [0];
     assert_eq!(client.socket.read(&mut byte).unwrap(), 0);
 }
+
+#[test]
+fn a_connection_may_idle_longer_than_a_request_may_take() {
+    let dir = TempDir::new();
+    let mut world = World::open(&dir.0.join("j"), TestClock::new());
+    enable(&mut world, 1);
+    let server = serve(&world, |settings| {
+        settings.limits.request_seconds = 1;
+        settings.limits.idle_seconds = 4;
+    });
+    let mut client = Client::new(server.addresses()[0]);
+    for _ in 0..2 {
+        assert_eq!(
+            client.call(Service::Streams, "ListStreams", json!({})).0,
+            200
+        );
+        // Time is what this is about.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+    }
+    // A head that has begun has a request's time.
+    let began = Instant::now();
+    client
+        .socket
+        .write_all(b"POST / HTTP/1.1\r\nhost: x")
+        .unwrap();
+    let mut byte = [0];
+    assert!(matches!(client.socket.read(&mut byte), Ok(0) | Err(_)));
+    assert!(began.elapsed().as_millis() < 3000, "{:?}", began.elapsed());
+    // And one who never asks does not stay.
+    let began = Instant::now();
+    let mut silent = Client::new(server.addresses()[0]);
+    assert!(matches!(silent.socket.read(&mut byte), Ok(0) | Err(_)));
+    assert!(began.elapsed().as_millis() < 3000, "{:?}", began.elapsed());
+}
