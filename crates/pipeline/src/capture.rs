@@ -208,7 +208,13 @@ impl Capture {
     /// The writer comes back open: sinks hold their places in the journal until they have drained.
     pub fn run(mut self, mut source: Box<dyn Source>) -> Captured {
         let pumped = self.pump(&mut source);
-        let ended = self.settle();
+        let ended = self.settle().and_then(|()| {
+            // Streams that the last transactions made or ended are shown before this thread goes.
+            let (writer, status) = (&mut self.writer, &self.status);
+            self.streams
+                .serve(writer, status)
+                .map_err(CaptureError::from)
+        });
         self.publish(&mut *source);
         Captured {
             writer: self.writer,

@@ -215,3 +215,124 @@ fn integer(column: &Column, value: i128) -> CellValue<'_> {
         _ => wide,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::{SchemaVersion, TableId, UniqueKey};
+
+    fn column(name: &str, kind: ColumnType, nullable: bool) -> Column {
+        Column {
+            name: name.into(),
+            declared: String::new(),
+            kind,
+            charset: None,
+            collation: None,
+            nullable,
+            default: None,
+            comment: String::new(),
+            generated: false,
+            invisible: false,
+            masked: false,
+        }
+    }
+
+    fn schema(primary_key: &[u32]) -> TableSchema {
+        let int = || ColumnType::Int {
+            bytes: 8,
+            unsigned: false,
+        };
+        TableSchema {
+            table: TableId(1),
+            version: SchemaVersion(1),
+            database: "shop".into(),
+            name: "lines".into(),
+            columns: vec![
+                column("region", int(), false),
+                column("order", int(), false),
+                column("line", int(), false),
+                column("v", int(), true),
+            ],
+            primary_key: primary_key.to_vec(),
+            unique_keys: Vec::new(),
+            charset: None,
+            comment: String::new(),
+        }
+    }
+
+    fn lay_out(schema: TableSchema, clustering: &[&str]) -> Result<Layout, String> {
+        let names: Vec<String> = clustering.iter().map(|name| (*name).to_owned()).collect();
+        Layout::new(Arc::new(schema), &names)
+    }
+
+    #[test]
+    fn the_whole_key_is_the_partition_key_unless_clustering_says_otherwise() {
+        let layout = lay_out(schema(&[1, 0, 2]), &[]).unwrap();
+        assert_eq!(
+            (layout.partition, layout.clustering),
+            (vec![1, 0, 2], vec![])
+        );
+        let layout = lay_out(schema(&[1, 0, 2]), &["LINE", "region"]).unwrap();
+        assert_eq!(
+            (&layout.partition, &layout.clustering),
+            (&vec![1], &vec![0, 2])
+        );
+        let roles: Vec<Role> = (0..5).map(|index| layout.role(index)).collect();
+        use Role::{Clustering, Partition, Regular};
+        assert_eq!(roles, [Clustering, Partition, Clustering, Regular, Regular]);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_is_refused() {
+        assert!(
+            lay_out(schema(&[]), &[])
+                .unwrap_err()
+                .contains("ADD PRIMARY KEY")
+        );
+        assert!(
+            lay_out(schema(&[0]), &["v"])
+                .unwrap_err()
+                .contains("not part of the key")
+        );
+        assert!(
+            lay_out(schema(&[0]), &["nope"])
+                .unwrap_err()
+                .contains("no column `nope`")
+        );
+        assert!(
+            lay_out(schema(&[0]), &["region"])
+                .unwrap_err()
+                .contains("leave one out")
+        );
+        let mut unique = schema(&[]);
+        for (name, columns) in [("nullable", vec![3]), ("good", vec![2, 1])] {
+            unique.unique_keys.push(UniqueKey {
+                name: name.into(),
+                columns,
+            });
+        }
+        assert_eq!(lay_out(unique, &[]).unwrap().partition, [2, 1]);
+    }
+
+    #[test]
+    fn what_a_type_cannot_hold_is_text_and_integers_widen() {
+        let int = column(
+            "a",
+            ColumnType::Int {
+                bytes: 1,
+                unsigned: false,
+            },
+            true,
+        );
+        assert_eq!(cell_value(&int, Value::Int(-128)), CellValue::Tinyint(-128));
+        let wide = CellValue::Varint(Integer::Small(300));
+        assert_eq!(cell_value(&int, Value::Int(300)), wide);
+        let date = column("a", ColumnType::Date, true);
+        for (year, month, day) in [(0, 0, 0), (2026, 0, 1), (2026, 2, 30), (0, 1, 1)] {
+            let value = cell_value(&date, Value::Date(DatePacked::new(year, month, day)));
+            assert_eq!(value.member(), "textT");
+        }
+        let zero = cell_value(&date, Value::ZeroTimestamp { digits: 0 });
+        assert_eq!(zero.member(), "textT");
+    }
+}

@@ -624,3 +624,147 @@ fn load_splits_a_shard() {
     assert_eq!(walker.records, id as u64);
     assert_eq!(walker.seen.len(), id as usize);
 }
+
+#[test]
+fn a_stream_ends_inside_the_transaction_where_its_tables_history_ends() {
+    let dir = TempDir::new();
+    let (mut world, _) = world(&dir);
+    let info = enable(&mut world, ViewType::KeysOnly);
+    insert(&mut world, 1);
+    let (mut header, mut trailer, mut step) = (Vec::new(), Vec::new(), Vec::new());
+    change::TransactionHeader::default().encode(&mut header);
+    change::TransactionTrailer::default().encode(&mut trailer);
+    change::PositionStep::default().encode(&mut step);
+    let mut end_in_transaction = |world: &mut World, commits: bool| {
+        let writer = world.writer.as_mut().unwrap();
+        let start = journal::TransactionStart {
+            header: &header,
+            snapshot: false,
+        };
+        writer.begin(start).unwrap();
+        let sequence = writer.next_sequence();
+        world
+            .driver
+            .end_streams(change::TableId(1), sequence, "gone", writer)
+            .unwrap();
+        if commits {
+            let commit = journal::Commit {
+                trailer: &trailer,
+                position: &step,
+                time_us: 1,
+                rows: 0,
+            };
+            writer.commit(commit).unwrap();
+        } else {
+            writer.rollback().unwrap();
+        }
+        world.serve();
+        sequence
+    };
+    end_in_transaction(&mut world, false);
+    assert_eq!(
+        world.streams.describe(&info.arn).unwrap().status,
+        StreamStatus::Enabled,
+        "it was rolled back"
+    );
+    insert(&mut world, 2);
+    let sequence = end_in_transaction(&mut world, true);
+    let ended = world.streams.describe(&info.arn).unwrap();
+    assert_eq!(
+        (ended.status, ended.reason.as_str()),
+        (StreamStatus::Disabled, "gone")
+    );
+    assert_eq!(ended.disabled_at, Some(Sequence(sequence.0 - 1)));
+    insert(&mut world, 3);
+    let shard = only_shard(&world, &info.arn);
+    assert_eq!(keys(&world, &info.arn, shard, ReadFrom::Horizon), [1, 2]);
+}
+
+#[test]
+fn names_that_look_alike_stay_apart() {
+    let dir = TempDir::new();
+    let (mut world, _) = world(&dir);
+    // The third name is what the second is shown as, so it is escaped itself.
+    world.tables(&["t", "order-items", "x0_order_2ditems"]);
+    let page = world.streams.tables(Some("shop"), None, 10);
+    let shown: Vec<_> = page
+        .tables
+        .iter()
+        .map(|table| table.table.as_str())
+        .collect();
+    assert_eq!(shown, ["t", "x0_order_2ditems", "x0_x0__order__2ditems"]);
+    let table = world.streams.table("shop", "x0_order_2ditems").unwrap();
+    assert_eq!(table.schema.name, "order-items");
+    assert_eq!(
+        world
+            .streams
+            .resolve("shop.order-items")
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotFound
+    );
+    let first = world.streams.tables(None, None, 1);
+    assert!(first.more);
+    let rest = world.streams.tables(None, Some(("shop", "t")), 10);
+    assert_eq!(rest.tables.len(), 2);
+    assert_eq!(world.streams.keyspaces().len(), 1);
+}
+
+#[test]
+fn readers_on_other_threads_see_each_record_once_while_shards_change() {
+    let seed = seed("threads");
+    let mut random = Rng(seed);
+    let dir = TempDir::new();
+    let (mut world, _) = world(&dir);
+    let info = enable(&mut world, ViewType::NewAndOldImages);
+    let ends = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let readers: Vec<_> = (0..3u64)
+        .map(|number| {
+            let (streams, arn, ends) = (world.streams.clone(), info.arn.clone(), Arc::clone(&ends));
+            std::thread::spawn(move || {
+                let (mut walker, mut random) = (Walker::default(), Rng(seed ^ number));
+                while !ends.load(std::sync::atomic::Ordering::SeqCst) {
+                    walker.step(&streams, &arn, &mut random);
+                }
+                walker.drain(&streams, &arn, &mut random);
+                walker.seen
+            })
+        })
+        .collect();
+    let (mut workload, mut history) = (Workload::new(seed, 40), History::new());
+    for _ in 0..1500 {
+        let steps = workload.next();
+        steps.iter().for_each(|step| remember(&mut history, step));
+        world.transaction(&steps);
+        if random.chance(5) {
+            let open: Vec<_> = world
+                .streams
+                .shards(&info.arn, None, None, 10_000)
+                .unwrap()
+                .shards;
+            let mut open: Vec<_> = open
+                .iter()
+                .filter(|s| s.ending.is_none())
+                .map(|s| (s.from_hash, s.id))
+                .collect();
+            open.sort_unstable();
+            let arn = info.arn.clone();
+            let at = random.below(open.len() as u64) as usize;
+            if open.len() < 8 {
+                let shard = open[at].1;
+                world
+                    .ask(move |streams| streams.split(&arn, shard, 2))
+                    .unwrap();
+            } else {
+                let all: Vec<_> = open.iter().map(|(_, id)| *id).collect();
+                world.ask(move |streams| streams.merge(&arn, &all)).unwrap();
+            }
+        }
+    }
+    let arn = info.arn.clone();
+    world.ask(move |streams| streams.disable(&arn)).unwrap();
+    ends.store(true, std::sync::atomic::Ordering::SeqCst);
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), history);
+    }
+}

@@ -41,6 +41,8 @@ pub struct CaptureOptions {
     pub catalog: CatalogOptions,
     /// Id of the server that is read; 0 when not known. Transactions of others are `replicated`.
     pub server_id: u32,
+    /// MariaDB: the server's own GTID domain, where known. Transactions of other domains are `replicated`.
+    pub domain: Option<u32>,
     /// Largest event after inflation, bytes.
     pub event_bytes_max: usize,
     /// Where large prepared XA transactions wait; none keeps them in memory.
@@ -60,6 +62,7 @@ impl Default for CaptureOptions {
                 ..CatalogOptions::default()
             },
             server_id: 0,
+            domain: None,
             event_bytes_max: EVENT_BYTES_MAX,
             spool: None,
         }

@@ -172,6 +172,11 @@ impl Walker {
 }
 
 impl Walker {
+    /// As a consumer that was killed: it goes on from the sequences of what it took.
+    pub fn forget_iterators(&mut self) {
+        self.shards.values_mut().for_each(|state| state.next = None);
+    }
+
     /// Everything that there is now in shards that may still be open.
     pub fn drain_open(&mut self, streams: &Streams, arn: &str) {
         let mut random = Rng(1);

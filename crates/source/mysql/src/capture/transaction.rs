@@ -136,6 +136,8 @@ impl Capture {
     pub(super) fn mariadb_gtid(&mut self, header: &EventHeader, body: &[u8]) -> Outcome {
         let opening = gtid::read_mariadb(body, header.server_id)?;
         self.open(header);
+        let domain = self.options.domain;
+        self.header.replicated |= domain.is_some_and(|own| own != opening.id.domain);
         self.header.id = Some(TransactionId::Mariadb(opening.id));
         self.tx.explicit = !opening.standalone;
         let xid = super::xa::normal_xid(&opening.xid);

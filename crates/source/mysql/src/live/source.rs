@@ -103,6 +103,7 @@ impl MysqlSource {
             rules: column_rules(&config.columns, &config.mask_key),
             catalog: server.catalog_options(),
             server_id: server.server_id,
+            domain: server.mariadb.then_some(server.domain),
             spool: resume.spool.clone(),
             ..CaptureOptions::default()
         };

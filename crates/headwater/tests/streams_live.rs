@@ -1,0 +1,491 @@
+//! Change streams of a real server: for each key the sequence of images equals what the writer did, over kills of the
+//! server, restarts of the pipeline and of the consumer, splits and merges. And every type, as a consumer sees it.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "../../stream/tests/support/mod.rs"]
+mod support;
+
+use pipeline::assemble::Place;
+use pipeline::{RunOptions, Running};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use stream::{CellValue, ReadFrom, ReadLimits, ShardId, StreamStatus, Streams};
+use support::walker::Walker;
+use support::{History, Rng, Row, Step, TempDir, Workload, remember, seed};
+use testkit::{Flavour, MysqlServer, one_at_a_time};
+
+const LIMIT: Duration = Duration::from_secs(90);
+const STREAMS: &str = "streams:\n  - {table: shop.t, name: t, shards: {initial: 2}}\n";
+
+/// A pipeline in this process.
+fn start(text: &str, dir: &TempDir) -> Running {
+    let config = pipeline::config::parse(text, "shop.yaml").unwrap();
+    let place = Place {
+        name: "shop".into(),
+        folder: dir.0.clone(),
+    };
+    pipeline::run::start(&config, &place, &RunOptions::default()).unwrap()
+}
+
+fn stop(running: Running) {
+    running.stop();
+    running.wait(&mut |_| {}).unwrap();
+}
+
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(since.elapsed() < LIMIT, "waited for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn enabled(streams: &Streams, name: &str) -> String {
+    wait("the stream", || {
+        let info = streams.resolve(name).ok()?;
+        (info.status == StreamStatus::Enabled).then(|| info.arn.clone())
+    })
+}
+
+fn literal(row: &Row) -> String {
+    let v = row.v.map_or("NULL".to_owned(), |v| v.to_string());
+    format!("v = {v}, s = '{}'", row.s)
+}
+
+fn statement(step: &Step) -> String {
+    match step {
+        Step::Insert(row) => format!("INSERT INTO shop.t SET id = {}, {}", row.id, literal(row)),
+        Step::Delete(row) => format!("DELETE FROM shop.t WHERE id = {}", row.id),
+        Step::Update(old, new) => {
+            format!(
+                "UPDATE shop.t SET id = {}, {} WHERE id = {}",
+                new.id,
+                literal(new),
+                old.id
+            )
+        }
+    }
+}
+
+/// Runs the workload until it is told to end; what the server committed of it. A transaction whose answer a crash took
+/// is looked up by the number that it wrote.
+fn write(port: u16, seed: u64, ends: &AtomicBool) -> (History, u64) {
+    use mysql::prelude::Queryable;
+    let connect = || {
+        let options = mysql::OptsBuilder::new()
+            .ip_or_hostname(Some("127.0.0.1"))
+            .tcp_port(port)
+            .user(Some("root"))
+            .prefer_socket(false);
+        mysql::Conn::new(options).ok()
+    };
+    let mut sql = wait("the server", connect);
+    let (mut workload, mut history) = (Workload::new(seed, 50), History::new());
+    let mut number = 0u64;
+    while !ends.load(Ordering::Relaxed) {
+        number += 1;
+        let steps = workload.next();
+        let mut statements = vec!["BEGIN".to_owned()];
+        statements.extend(steps.iter().map(statement));
+        statements.push(format!("UPDATE shop.mark SET n = {number}"));
+        statements.push("COMMIT".to_owned());
+        loop {
+            if statements.iter().all(|text| match sql.query_drop(text) {
+                Ok(()) => true,
+                Err(mysql::Error::MySqlError(error)) => panic!("{error} in {text}"),
+                Err(_) => false,
+            }) {
+                break;
+            }
+            sql = wait("the server again", connect);
+            let done: Option<u64> = sql.query_first("SELECT n FROM shop.mark").unwrap();
+            if done == Some(number) {
+                break;
+            }
+        }
+        steps.iter().for_each(|step| remember(&mut history, step));
+    }
+    (history, number)
+}
+
+fn reshard(streams: &Streams, arn: &str, random: &mut Rng) {
+    let shards = streams.shards(arn, None, None, 10_000).unwrap().shards;
+    let mut open: Vec<(u64, ShardId)> = shards
+        .iter()
+        .filter(|s| s.ending.is_none())
+        .map(|s| (s.from_hash, s.id))
+        .collect();
+    open.sort_unstable();
+    let at = random.below(open.len() as u64) as usize;
+    if random.chance(55) && open.len() < 12 {
+        streams
+            .split(arn, open[at].1, 2 + random.below(2) as u32)
+            .unwrap();
+    } else if at + 1 < open.len() {
+        streams.merge(arn, &[open[at].1, open[at + 1].1]).unwrap();
+    }
+}
+
+fn history(flavour: Flavour) {
+    let _turn = one_at_a_time();
+    let seed = seed(flavour.name());
+    let mut random = Rng(seed);
+    // What was committed survives a crash of the server.
+    let server = MysqlServer::start(flavour, &["--innodb-flush-log-at-trx-commit=2"]);
+    server.sql().exec(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(100)); \
+         CREATE TABLE shop.mark (n BIGINT); INSERT INTO shop.mark VALUES (0)",
+    );
+    let dir = TempDir::new();
+    let text = server.source_yaml("\"shop.*\"", &[]) + STREAMS;
+    let mut running = start(&text, &dir);
+    let arn = enabled(running.streams(), "t");
+    let ends = Arc::new(AtomicBool::new(false));
+    let writing = {
+        let (port, ends) = (server.port(), Arc::clone(&ends));
+        std::thread::spawn(move || write(port, seed, &ends))
+    };
+    let mut walker = Walker::default();
+    let (mut kills, mut restarts) = (0, 0);
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(20) || kills < 2 || restarts < 2 {
+        walker.step(running.streams(), &arn, &mut random);
+        std::thread::sleep(Duration::from_millis(30));
+        if random.chance(10) {
+            reshard(running.streams(), &arn, &mut random);
+        }
+        if random.chance(1) {
+            kills += 1;
+            server.kill();
+            server.restart(&[]);
+        }
+        if random.chance(1) {
+            restarts += 1;
+            stop(running);
+            running = start(&text, &dir);
+        }
+        if random.chance(5) {
+            // The consumer dies: it keeps the sequences of what it took, not its iterators.
+            walker.forget_iterators();
+        }
+    }
+    ends.store(true, Ordering::Relaxed);
+    let (expected, transactions) = writing.join().unwrap();
+    // A row of another table, after everything: once it is captured, all before it is.
+    server
+        .sql()
+        .exec("CREATE TABLE shop.fence (id INT PRIMARY KEY); INSERT INTO shop.fence VALUES (1)");
+    wait("the fence", || {
+        running.streams().table("shop", "fence").ok()
+    });
+    running.streams().disable(&arn).unwrap();
+    walker.drain(running.streams(), &arn, &mut random);
+    stop(running);
+    assert!(transactions > 100 && kills >= 2 && restarts >= 2);
+    assert_eq!(walker.seen, expected);
+}
+
+#[test]
+fn history_of_mysql_9_7() {
+    history(Flavour::Mysql97);
+}
+
+#[test]
+fn history_of_mariadb_11_4() {
+    history(Flavour::Mariadb11);
+}
+
+/// What a column's values look like: `member text`.
+fn shown(value: CellValue<'_>) -> String {
+    let member = value.member();
+    let mut text = Vec::new();
+    match value {
+        CellValue::Blob(bytes) => {
+            text.extend(bytes.iter().flat_map(|b| format!("{b:02x}").into_bytes()))
+        }
+        CellValue::Bool(v) => text.extend(v.to_string().into_bytes()),
+        CellValue::Set(elements) | CellValue::List(elements) => {
+            for cell in elements {
+                cell.value.unwrap().put_text(&mut text);
+                text.push(b'|');
+            }
+        }
+        other => other.put_text(&mut text),
+    }
+    format!("{member} {}", String::from_utf8(text).unwrap())
+}
+
+fn types(flavour: Flavour, columns: &[(&str, &str, &str)]) {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(flavour, &[]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; SET GLOBAL sql_mode = 'ALLOW_INVALID_DATES'; SET sql_mode = 'ALLOW_INVALID_DATES'");
+    let declared: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(n, (kind, _, _))| format!("c{n} {kind}"))
+        .collect();
+    sql.exec(&format!(
+        "CREATE TABLE shop.t (id BIGINT PRIMARY KEY, {}) CHARACTER SET utf8mb4",
+        declared.join(", ")
+    ));
+    let dir = TempDir::new();
+    let text = server.source_yaml("\"shop.*\"", &[]) + STREAMS;
+    let running = start(&text, &dir);
+    let arn = enabled(running.streams(), "shop.t");
+    let values: Vec<&str> = columns.iter().map(|(_, value, _)| *value).collect();
+    sql.exec(&format!(
+        "INSERT INTO shop.t VALUES (1, {})",
+        values.join(", ")
+    ));
+    let nulls = vec!["NULL"; columns.len()];
+    sql.exec(&format!(
+        "INSERT INTO shop.t VALUES (1000000000000, {})",
+        nulls.join(", ")
+    ));
+    let mut rows = Vec::new();
+    wait("two rows", || {
+        rows.clear();
+        for shard in running
+            .streams()
+            .shards(&arn, None, None, 10)
+            .unwrap()
+            .shards
+        {
+            let page = running
+                .streams()
+                .read(&arn, shard.id, ReadFrom::Horizon, ReadLimits::default())
+                .unwrap();
+            for record in page.records() {
+                let row = record.new_image().unwrap();
+                rows.push(
+                    row.value_cells()
+                        .map(|c| (c.name.to_owned(), shown(c.value)))
+                        .collect::<Vec<_>>(),
+                );
+            }
+        }
+        (rows.len() == 2).then_some(())
+    });
+    rows.sort_by_key(Vec::len);
+    assert_eq!(
+        rows[0],
+        [("id".to_owned(), "bigintT 1000000000000".to_owned())],
+        "nulls are left out"
+    );
+    assert_eq!(rows[1][0], ("id".to_owned(), "bigintT 1".to_owned()));
+    for (n, (kind, value, expected)) in columns.iter().enumerate() {
+        assert_eq!(rows[1][n + 1].1, *expected, "{kind} {value}");
+    }
+    assert_eq!(rows[1].len(), columns.len() + 1);
+    stop(running);
+}
+
+const COMMON: &[(&str, &str, &str)] = &[
+    ("TINYINT", "-128", "tinyintT -128"),
+    ("TINYINT UNSIGNED", "255", "smallintT 255"),
+    ("SMALLINT", "-32768", "smallintT -32768"),
+    ("SMALLINT UNSIGNED", "65535", "intT 65535"),
+    ("MEDIUMINT", "-8388608", "intT -8388608"),
+    ("MEDIUMINT UNSIGNED", "16777215", "intT 16777215"),
+    ("INT", "-2147483648", "intT -2147483648"),
+    ("INT UNSIGNED", "4294967295", "bigintT 4294967295"),
+    (
+        "BIGINT",
+        "-9223372036854775808",
+        "bigintT -9223372036854775808",
+    ),
+    (
+        "BIGINT UNSIGNED",
+        "18446744073709551615",
+        "varintT 18446744073709551615",
+    ),
+    ("DECIMAL(20,4)", "-1234.5", "decimalT -1234.5000"),
+    ("FLOAT", "1.5", "floatT 1.5"),
+    ("DOUBLE", "-1e300", "doubleT -1E300"),
+    ("BIT(1)", "b'1'", "boolT true"),
+    ("BIT(12)", "b'101'", "bigintT 5"),
+    (
+        "BIT(64)",
+        "x'ffffffffffffffff'",
+        "varintT 18446744073709551615",
+    ),
+    ("YEAR", "2026", "smallintT 2026"),
+    ("DATE", "'2026-11-30'", "dateT 2026-11-30"),
+    ("DATE", "'2026-02-31'", "textT 2026-02-31"),
+    ("DATE", "'0000-00-00'", "textT 0000-00-00"),
+    ("TIME(3)", "'12:34:56.789'", "timeT 12:34:56.789"),
+    ("TIME", "'-00:00:01'", "textT -00:00:01"),
+    ("TIME", "'838:59:59'", "textT 838:59:59"),
+    (
+        "DATETIME",
+        "'2026-11-30 01:02:03'",
+        "timestampT 2026-11-30T01:02:03.000Z",
+    ),
+    (
+        "DATETIME(6)",
+        "'2026-11-30 01:02:03.123456'",
+        "timestampT 2026-11-30T01:02:03.123456Z",
+    ),
+    (
+        "DATETIME",
+        "'0000-00-00 00:00:00'",
+        "textT 0000-00-00 00:00:00",
+    ),
+    (
+        "TIMESTAMP(3) NULL",
+        "'2026-11-30 01:02:03.5'",
+        "timestampT 2026-11-30T01:02:03.500Z",
+    ),
+    ("CHAR(5)", "'ab'", "textT ab"),
+    ("VARCHAR(20) CHARACTER SET latin1", "'žlu'", "textT žlu"),
+    ("VARCHAR(20)", "'žluť 🐎'", "textT žluť 🐎"),
+    ("VARCHAR(20) CHARACTER SET ascii", "'plain'", "asciiT plain"),
+    ("TEXT", "''", "textT "),
+    ("BINARY(3)", "'a'", "blobT 610000"),
+    ("VARBINARY(9)", "x'00ff'", "blobT 00ff"),
+    ("BLOB", "''", "blobT "),
+    ("ENUM('a','b')", "'b'", "textT b"),
+    ("SET('a','b','c')", "'a,c'", "setT a|c|"),
+    ("SET('a','b','c')", "''", "setT "),
+    (
+        "GEOMETRY",
+        "ST_GeomFromText('POINT(1 2)')",
+        "blobT 000000000101000000000000000000f03f0000000000000040",
+    ),
+];
+
+#[test]
+fn types_of_mysql_9_7() {
+    let mut columns = COMMON.to_vec();
+    columns.push(("JSON", "'{\"a\": 1}'", "textT {\"a\": 1}"));
+    columns.push(("VECTOR(2)", "TO_VECTOR('[1.5, -2]')", "listT 1.5|-2.0|"));
+    types(Flavour::Mysql97, &columns);
+}
+
+#[test]
+fn types_of_mariadb_11_4() {
+    let mut columns = COMMON.to_vec();
+    let uuid = "123e4567-e89b-12d3-a456-426655440000";
+    let (value, expected) = (format!("'{uuid}'"), format!("uuidT {uuid}"));
+    columns.push(("JSON", "'{\"a\": 1}'", "textT {\"a\": 1}"));
+    columns.push(("UUID", &value, &expected));
+    columns.push(("INET4", "'127.0.0.1'", "inetT 127.0.0.1"));
+    columns.push(("INET6", "'2001:db8::1'", "inetT 2001:db8::1"));
+    types(Flavour::Mariadb11, &columns);
+}
+
+#[test]
+fn partial_rows_a_missing_key_and_a_dropped_table() {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &["--binlog-row-image=MINIMAL"]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT); CREATE TABLE shop.free (v INT)");
+    let dir = TempDir::new();
+    let running = start(
+        &server.source_yaml("\"shop.*\"", &["snapshot: never"]),
+        &dir,
+    );
+    let streams = running.streams().clone();
+    sql.exec("INSERT INTO shop.t VALUES (1, 1); INSERT INTO shop.free VALUES (1)");
+    let request = |table: &str, view| stream::EnableStream {
+        keyspace: "shop".into(),
+        table: table.into(),
+        view: Some(view),
+        ..stream::EnableStream::default()
+    };
+    wait("the tables", || streams.table("shop", "free").ok());
+    let refused = streams
+        .enable(request("t", stream::ViewType::NewImage))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("binlog_row_image is MINIMAL") && refused.contains("SET PERSIST"),
+        "{refused}"
+    );
+    let keyless = streams
+        .enable(request("free", stream::ViewType::KeysOnly))
+        .unwrap_err()
+        .to_string();
+    assert!(keyless.contains("ADD PRIMARY KEY"), "{keyless}");
+    let info = streams
+        .enable(request("t", stream::ViewType::KeysOnly))
+        .unwrap();
+    sql.exec("UPDATE shop.t SET v = 2; DELETE FROM shop.t; DROP TABLE shop.t");
+    let ended = wait("the end", || {
+        let info = streams.describe(&info.arn).unwrap();
+        (info.status == StreamStatus::Disabled).then_some(info)
+    });
+    assert_eq!(ended.reason, "its table was dropped");
+    let shard = streams
+        .shards(&info.arn, None, None, 9)
+        .unwrap()
+        .shards
+        .remove(0);
+    let page = streams
+        .read(
+            &info.arn,
+            shard.id,
+            ReadFrom::Horizon,
+            ReadLimits::default(),
+        )
+        .unwrap();
+    let keys: Vec<_> = page
+        .records()
+        .map(|record| record.partition_keys().count())
+        .collect();
+    assert_eq!(
+        (keys, page.next),
+        (vec![1, 1], None),
+        "the key stands in a minimal row too"
+    );
+    stop(running);
+}
+
+#[test]
+fn rows_of_another_server_or_domain_are_replication() {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mariadb11, &[]);
+    server.sql().exec(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(100))",
+    );
+    let dir = TempDir::new();
+    let running = start(&(server.source_yaml("\"shop.*\"", &[]) + STREAMS), &dir);
+    let arn = enabled(running.streams(), "t");
+    let mut sql = server.sql();
+    // As the applier of another server's log does.
+    sql.exec("INSERT INTO shop.t (id) VALUES (1); SET SESSION server_id = 4242; INSERT INTO shop.t (id) VALUES (2)");
+    server
+        .sql()
+        .exec("SET SESSION gtid_domain_id = 77; INSERT INTO shop.t (id) VALUES (3)");
+    let mut origins = Vec::new();
+    wait("three rows", || {
+        origins.clear();
+        for shard in running
+            .streams()
+            .shards(&arn, None, None, 10)
+            .unwrap()
+            .shards
+        {
+            let streams = running.streams();
+            let page = streams
+                .read(&arn, shard.id, ReadFrom::Horizon, ReadLimits::default())
+                .unwrap();
+            origins.extend(
+                page.records()
+                    .map(|r| (support::walker::key_of(&r), r.origin().as_str())),
+            );
+        }
+        (origins.len() == 3).then_some(())
+    });
+    origins.sort_unstable();
+    assert_eq!(
+        origins,
+        [(1, "USER"), (2, "REPLICATION"), (3, "REPLICATION")]
+    );
+    stop(running);
+}
