@@ -1,5 +1,7 @@
 //! What every decoder has to hold, whatever bytes it is given.
 
+pub mod stream_api;
+
 use format::settings::{FormatName, FormatOptions};
 
 /// An error with a place, or operations whose images can be read.

@@ -1,11 +1,12 @@
-//! The stream API as AWS's own client for Python sees it: the checklist of what an SDK expects, on a real MySQL.
+//! The stream API as AWS's own clients see it, on a real MySQL: the checklist of what an SDK expects through boto3, and
+//! the Keyspaces adapter of the Kinesis Client Library over splits and an end.
 
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports};
+use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports, script};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
 const MINUTES: Duration = Duration::from_secs(120);
@@ -32,13 +33,14 @@ fn judge_folder() -> PathBuf {
     ))
 }
 
-/// The Python with boto3, made in the cache when it is not there.
-fn python() -> String {
+/// A Python with a package, made in the cache when it is not there.
+fn python(package: &str) -> String {
     let made = Command::new(judge_folder().join("venv.sh"))
+        .arg(package)
         .stderr(Stdio::inherit())
         .output()
         .expect("venv.sh can be started");
-    assert!(made.status.success(), "boto3 cannot be installed");
+    assert!(made.status.success(), "{package} cannot be installed");
     String::from_utf8_lossy(&made.stdout).trim().to_owned()
 }
 
@@ -64,19 +66,25 @@ impl World {
         let port = ports::free(2);
         let [first, second] = [port, port + 1].map(|port| format!("127.0.0.1:{port}"));
         let config = server.source_yaml("\"shop.*\"", &[])
+            + "journal: {retention: 24h, segment_size: 1MiB}\n"
             + &format!(
-                "journal: {{retention: 24h, segment_size: 1MiB}}\napi:\n  listen: {first}\n  credentials_file: keys.yaml\n  listeners: \
-                 [{{listen: \"{second}\", policy_file: private.json}}]\n  limits: {{request_seconds: 3}}\n"
+                "api:\n  listen: {first}\n  credentials_file: keys.yaml\n  limits: {{request_seconds: 3}}\n  listeners:\n"
+            )
+            + &format!(
+                "    - {{listen: \"{second}\", policy_file: private.json, tls: {{certificate: tls/server-cert.pem, key: \
+                 tls/server-key.pem}}}}\n"
             );
         let mut pipeline = Pipeline::new(BINARY, &config);
         private_file(&pipeline.folder().join("keys.yaml"), KEYS);
         private_file(&pipeline.folder().join("private.json"), PRIVATE);
+        let tls = pipeline.folder().join("tls").display().to_string();
+        script::run("tls.sh", &[tls]).expect("certificates can be made");
         let clock = pipeline.folder().join("clock");
         std::fs::write(&clock, "0").expect("the clock can be written");
-        pipeline.start_with_env(&[("HEADWATER_CLOCK_OFFSET_FILE", &clock)]);
+        pipeline.start_with_env(&[("HEADWATER_CLOCK_OFFSET_FILE", clock.as_path())]);
         pipeline.wait_streaming(MINUTES);
         pipeline.wait_said(&second, MINUTES);
-        let endpoints = [first, second].map(|address| format!("http://{address}"));
+        let endpoints = [format!("http://{first}"), format!("https://{second}")];
         World {
             server,
             pipeline,
@@ -116,10 +124,11 @@ impl World {
 
     /// Runs the checklist; every line that it printed.
     fn run_checklist(&mut self, items: &[&str]) -> (bool, Vec<String>) {
-        let mut child = Command::new(python())
+        let mut child = Command::new(python("boto3"))
             .arg(judge_folder().join("checklist.py"))
             .args(&self.endpoints)
             .args(items)
+            .env("AWS_CA_BUNDLE", self.pipeline.folder().join("tls/ca.pem"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -184,14 +193,14 @@ fn boto3_finds_everything_that_the_checklist_asks() {
             "{said:?}"
         );
     }
-    audited(&mut world);
+    audited(&mut world, items.is_empty());
 }
 
 /// What was done above stands in the trail, whole, and a forged trail is found.
-fn audited(world: &mut World) {
+fn audited(world: &mut World, said_all: bool) {
     let pipeline = &mut world.pipeline;
-    let mut tail = pipeline.piped(&["tail"], &["--from", "earliest", "--no-follow"]);
-    assert!(tail.wait().expect("tail ends").success());
+    let tailed = pipeline.command(&["tail"], &["--from", "earliest", "--no-follow"]);
+    assert!(tailed.status.success());
     pipeline.stop();
     let events = audit(pipeline);
     let of = |name: &'static str| {
@@ -212,6 +221,17 @@ fn audited(world: &mut World) {
     let tailed = of("Tail").next().expect("a tail is recorded");
     assert_eq!(tailed["userIdentity"]["type"], "LocalUser");
     assert_eq!(tailed["sourceIPAddress"], "local");
+    if said_all {
+        let encrypted = events
+            .iter()
+            .find(|event| event["tlsDetails"]["tlsVersion"] == "TLSv1.3");
+        assert!(encrypted.is_some(), "calls over TLS tell so");
+        let refused = of("GetStream").find(|event| event["errorCode"] == "AccessDenied");
+        assert_eq!(
+            refused.expect("refusals are recorded")["userIdentity"]["userName"],
+            "reader"
+        );
+    }
     let text = serde_json::to_string(&events).expect("JSON");
     assert!(
         !text.contains("-secret") && !text.contains("plain text"),
@@ -236,4 +256,165 @@ fn audited(world: &mut World) {
     let found = pipeline.command(&["audit", "verify"], &[]);
     assert!(!found.status.success());
     assert!(said(found).contains("was changed"));
+}
+
+/// moto in DynamoDB's place; gone with the test.
+struct Leases(std::process::Child, u16);
+
+impl Leases {
+    fn start() -> Leases {
+        let port = ports::free(1);
+        let number = port.to_string();
+        let child = Command::new(python("moto"))
+            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &number])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("moto can be started");
+        let leases = Leases(child, port);
+        for _ in 0..600 {
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return leases;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("moto does not listen");
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_kinesis_client_library_reads_every_record_once_over_splits_and_the_end() {
+    const KEYS: u64 = 60;
+    let _turn = one_at_a_time();
+    let world = World::start();
+    let leases = Leases::start();
+    let mut sql = world.server.sql();
+    sql.exec("CREATE TABLE shop.orders (id BIGINT PRIMARY KEY, v INT); INSERT INTO shop.orders VALUES (0, 0)");
+    let streams = |before: &[&str], after: &[&str]| {
+        let mut all = vec!["streams"];
+        all.extend(before);
+        world.pipeline.command(&all, after)
+    };
+    while !streams(&["enable"], &["shop.orders", "--name", "orders"])
+        .status
+        .success()
+    {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let described = |what: &str| -> Vec<String> {
+        let said = streams(&["describe"], &["orders"]);
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        let words = text
+            .lines()
+            .filter(|line| line.starts_with(what))
+            .map(str::to_owned);
+        words.collect()
+    };
+    let arn = described("arn")[0]
+        .split_whitespace()
+        .nth(1)
+        .expect("an ARN")
+        .to_owned();
+    let mut judge = Command::new(judge_folder().join("../run.sh"))
+        .arg("keyspaces-kcl")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the judge can be started");
+    let mut to = judge.stdin.take().expect("stdin is piped");
+    let request = format!(
+        "arn\t{arn}\nstreams\t{}\ndynamodb\thttp://127.0.0.1:{}\nkey\tadmin\nends\t6\nseconds\t120\n\n",
+        world.endpoints[0], leases.1
+    );
+    to.write_all(request.as_bytes()).expect("the judge reads");
+    let mut lines = BufReader::new(judge.stdout.take().expect("stdout is piped")).lines();
+    let mut next = || -> Option<serde_json::Value> {
+        let line = lines.next()?.expect("text");
+        (!line.is_empty()).then(|| serde_json::from_str(&line).expect("JSON"))
+    };
+    // Writes begin once it reads, so that it meets each split at work.
+    assert_eq!(next().expect("it begins")["event"], "begin");
+    let write = |statement: &str| {
+        let mut sql = world.server.sql();
+        for id in 1..=KEYS {
+            sql.exec(&statement.replace('$', &id.to_string()));
+        }
+    };
+    write("INSERT INTO shop.orders VALUES ($, 1)");
+    assert!(
+        streams(&["split"], &["orders", "--pieces", "3"])
+            .status
+            .success()
+    );
+    write("UPDATE shop.orders SET v = 2 WHERE id = $");
+    let open = described("shard")
+        .into_iter()
+        .find(|line| line.contains("to open"))
+        .expect("one");
+    let open = open
+        .split_whitespace()
+        .nth(1)
+        .expect("a shard id")
+        .to_owned();
+    assert!(streams(&["split"], &["orders", &open]).status.success());
+    write("UPDATE shop.orders SET v = 3 WHERE id = $; DELETE FROM shop.orders WHERE id = $");
+    // What was written is in the journal before the stream ends: it is when its last row can be read.
+    let fence = format!(
+        "orders: ENABLED, NEW_AND_OLD_IMAGES, 4 open shards of 5, {} records captured",
+        4 * KEYS
+    );
+    for _ in 0..600 {
+        let status = world.pipeline.command(&["status"], &[]);
+        if String::from_utf8_lossy(&status.stdout).contains(&fence) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(streams(&["disable"], &["orders"]).status.success());
+    let mut ends = 0;
+    let mut seen: std::collections::BTreeMap<String, Vec<(u128, String)>> = Default::default();
+    while let Some(event) = next() {
+        match event["event"].as_str() {
+            Some("end") => ends += 1,
+            Some("record") => {
+                let image = match (event["old"].as_bool(), event["new"].as_str()) {
+                    (Some(true), Some(v)) => format!("update {v}"),
+                    (_, Some(v)) => format!("insert {v}"),
+                    _ => "delete".to_owned(),
+                };
+                let sequence = event["sequence"]
+                    .as_str()
+                    .expect("text")
+                    .parse()
+                    .expect("digits");
+                let id = event["id"].as_str().expect("text").to_owned();
+                seen.entry(id).or_default().push((sequence, image));
+            }
+            Some("begin") => {}
+            _ => panic!("{event}"),
+        }
+    }
+    let _ = judge.wait();
+    assert_eq!(ends, 6, "every shard was read to its end");
+    assert_eq!(seen.len() as u64, KEYS);
+    for (id, history) in seen {
+        let images: Vec<&str> = history.iter().map(|(_, image)| image.as_str()).collect();
+        assert_eq!(
+            images,
+            ["insert 1", "update 2", "update 3", "delete"],
+            "key {id}"
+        );
+        assert!(
+            history.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "key {id}"
+        );
+    }
 }

@@ -135,6 +135,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     };
     let (resnapshots, to_copy) = channel();
     running.listen(config, &dir, resnapshots)?;
+    running.server = api::serve(config, &running.api)?;
     running.start_sinks(sinks, config.drain_timeout.0)?;
     let recorded = matches!(config.source, SourceConfig::Recorded(_));
     let keep = if recorded {
@@ -156,7 +157,6 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     });
     running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
-    running.server = api::serve(config, &running.api)?;
     Ok(running)
 }
 

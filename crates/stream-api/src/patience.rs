@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +18,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct Busy {
     /// A request is being answered: its body and its answer have times of their own.
     pub is_answering: AtomicBool,
+    /// Requests that were answered: from each on the connection is between requests again.
+    pub answered: AtomicU64,
 }
 
 /// A connection with its times.
@@ -28,6 +30,8 @@ pub(crate) struct Patient<T> {
     idle: Duration,
     /// Bytes of a head have come.
     has_begun: bool,
+    /// As [`Busy::answered`] was when the connection last looked.
+    answered: u64,
     read_by: Pin<Box<Sleep>>,
     write_by: Pin<Box<Sleep>>,
     is_writing: bool,
@@ -43,6 +47,7 @@ impl<T> Patient<T> {
             head,
             idle,
             has_begun: true,
+            answered: 0,
             read_by: by(),
             write_by: by(),
             is_writing: false,
@@ -92,16 +97,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let is_answering = self.busy.is_answering.load(Ordering::Relaxed);
+        let answered = self.busy.answered.load(Ordering::Relaxed);
+        if answered != self.answered {
+            (self.answered, self.has_begun) = (answered, false);
+            let idle = self.idle;
+            self.give(idle);
+        }
         let result = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        if is_answering {
-            // The next wait is one between requests.
-            if self.has_begun {
-                self.has_begun = false;
-                let idle = self.idle;
-                self.give(idle);
-            }
-        } else if buffer.filled().len() > before && !self.has_begun {
+        let is_answering = self.busy.is_answering.load(Ordering::Relaxed);
+        if buffer.filled().len() > before && !self.has_begun && !is_answering {
             self.has_begun = true;
             let head = self.head;
             self.give(head);

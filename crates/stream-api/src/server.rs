@@ -252,6 +252,7 @@ async fn serve<T>(
         async move {
             busy.is_answering.store(true, Ordering::Relaxed);
             let response = respond(request, &caller, &shared, head).await;
+            busy.answered.fetch_add(1, Ordering::Relaxed);
             busy.is_answering.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }

@@ -1,7 +1,8 @@
 //! How fast clients may call, and how many may read one shard.
 //!
-//! A reader is the chain of iterators that begins with one GetShardIterator. It counts once it has gone on in its chain
-//! and for [`READER_IDLE`] after its last call; one that a later chain on the same connection has replaced does not.
+//! A reader is the chain of iterators that begins with one GetShardIterator. It is refused when as many as may be began
+//! before it and have read again since it began: those are at work at the same time. One that began anew and left its
+//! old iterators alone, as many simple clients do, stays one reader.
 
 use crate::error::{ApiError, Code};
 use schemars::JsonSchema;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// A reader that was not heard of for this long is none any more.
 const READER_IDLE: Duration = Duration::from_secs(5);
+/// Readers of one shard that are remembered.
+const SHARD_READERS_MAX: usize = 64;
 /// Shards and callers that are remembered; idle ones go first.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -105,8 +108,10 @@ struct Bucket {
 struct Reader {
     id: u64,
     connection: u64,
+    /// Its first call.
+    began: Instant,
+    /// Its last call.
     at: Instant,
-    is_going_on: bool,
 }
 
 #[derive(Default)]
@@ -121,8 +126,6 @@ pub(crate) struct ReaderCall {
     pub id: u64,
     /// Of the connection.
     pub connection: u64,
-    /// Whether the iterator came with a page.
-    pub is_going_on: bool,
 }
 
 /// Counts calls.
@@ -180,28 +183,29 @@ impl Throttle {
         readers.retain(|reader| {
             is_live(reader, now) && (reader.id == call.id || reader.connection != call.connection)
         });
-        if let Some(known) = readers.iter_mut().find(|reader| reader.id == call.id) {
-            (known.at, known.connection) = (now, call.connection);
-            known.is_going_on |= call.is_going_on;
-            return Ok(());
-        }
-        let others = readers.iter().filter(|reader| reader.is_going_on).count();
-        let most = self.limits.readers_per_shard as usize;
-        if others >= most {
-            return Err(too_fast(format!(
-                "{most} others read this shard now, which is the most; one reader per shard is best"
-            )));
-        }
-        if readers.len() >= 64 {
-            readers.remove(0);
-        }
-        readers.push(Reader {
-            id: call.id,
-            connection: call.connection,
-            at: now,
-            is_going_on: call.is_going_on,
+        let known = readers.iter().position(|reader| reader.id == call.id);
+        let index = known.unwrap_or_else(|| {
+            if readers.len() >= SHARD_READERS_MAX {
+                readers.remove(0);
+            }
+            readers.push(Reader {
+                id: call.id,
+                connection: call.connection,
+                began: now,
+                at: now,
+            });
+            readers.len() - 1
         });
-        Ok(())
+        (readers[index].at, readers[index].connection) = (now, call.connection);
+        let began = readers[index].began;
+        let at_work = |reader: &&Reader| reader.began < began && reader.at > began;
+        let most = self.limits.readers_per_shard as usize;
+        match readers.iter().filter(at_work).count() >= most {
+            false => Ok(()),
+            true => Err(too_fast(format!(
+                "{most} others read this shard now, which is the most; one reader per shard is best"
+            ))),
+        }
     }
 
     fn take(&self, rate: f64, key: impl FnOnce() -> String) -> Result<(), ()> {
@@ -238,36 +242,36 @@ fn is_live(reader: &Reader, now: Instant) -> bool {
 mod tests {
     use super::*;
 
-    fn call(id: u64, connection: u64, is_going_on: bool) -> ReaderCall {
-        ReaderCall {
-            id,
-            connection,
-            is_going_on,
-        }
+    fn call(id: u64, connection: u64) -> ReaderCall {
+        ReaderCall { id, connection }
     }
 
     #[test]
     fn the_third_reader_is_refused_and_two_go_on() {
         let throttle = Throttle::new(Limits::default());
-        let read = |id, connection, on| {
-            throttle
-                .read("arn", "shard", &call(id, connection, on))
-                .is_ok()
-        };
-        for on in [false, true] {
-            assert!(read(1, 1, on) && read(2, 2, on));
-        }
-        assert!(!read(3, 3, false) && !read(3, 3, false));
-        assert!(read(1, 1, true) && read(2, 2, true));
-        assert!(throttle.read("arn", "other", &call(3, 3, false)).is_ok());
+        let read = |id, connection| throttle.read("arn", "shard", &call(id, connection)).is_ok();
+        assert!(read(1, 1) && read(2, 2) && read(1, 1) && read(2, 2));
+        assert!(
+            read(3, 3),
+            "nobody knows yet that the others are still there"
+        );
+        assert!(read(1, 1) && read(2, 2));
+        assert!(!read(3, 3) && !read(3, 3));
+        assert!(read(1, 1) && read(2, 2));
+        assert!(throttle.read("arn", "other", &call(3, 3)).is_ok());
     }
 
     #[test]
     fn one_client_that_begins_again_and_again_is_one_reader() {
         let throttle = Throttle::new(Limits::default());
-        for id in 0..20 {
-            for on in [false, true, true] {
-                assert!(throttle.read("arn", "shard", &call(id, 1, on)).is_ok());
+        for id in 0..200 {
+            // Also with a connection for every call.
+            for turn in 0..3 {
+                assert!(
+                    throttle
+                        .read("arn", "shard", &call(id, 3 * id + turn))
+                        .is_ok()
+                );
             }
         }
     }
@@ -279,7 +283,7 @@ mod tests {
             ..Limits::default()
         });
         for id in 0..20 {
-            assert!(throttle.read("arn", "shard", &call(id, id, true)).is_ok());
+            assert!(throttle.read("arn", "shard", &call(id, id)).is_ok());
         }
     }
 

@@ -18,13 +18,6 @@ pub fn seconds(micros: i64) -> String {
     format!("{}Z", text.get(..19).unwrap_or(&text))
 }
 
-/// `YYYY-MM-DD`.
-pub fn date(micros: i64) -> String {
-    let mut text = Label(micros.div_euclid(1000)).to_string();
-    text.truncate(10);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,7 +30,6 @@ mod tests {
             Some(1_741_383_893_783_000)
         );
         assert_eq!(seconds(1_741_383_893_783_000), "2025-03-07T21:44:53Z");
-        assert_eq!(date(1_741_383_893_783_000), "2025-03-07");
         assert_eq!(parse("2025-02-30T21:44:53Z"), None);
         assert_eq!(parse("yesterday"), None);
     }

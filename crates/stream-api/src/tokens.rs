@@ -18,8 +18,6 @@ pub(crate) struct Iterator {
     pub issued_us: i64,
     /// The same in all iterators that follow one another: one reader.
     pub reader: u64,
-    /// Whether a page came before it.
-    pub is_going_on: bool,
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -52,7 +50,6 @@ impl Iterator {
         let mut out = Vec::with_capacity(64 + self.arn.len() + 37);
         out.extend_from_slice(&self.issued_us.to_le_bytes());
         out.extend_from_slice(&self.reader.to_le_bytes());
-        out.push(u8::from(self.is_going_on));
         match self.from {
             ReadFrom::Horizon => out.push(0),
             ReadFrom::Sequence(sequence) => {
@@ -80,7 +77,6 @@ impl Iterator {
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let issued_us = fields.u64()? as i64;
         let reader = fields.u64()?;
-        let is_going_on = fields.byte()? == 1;
         let from = match fields.byte()? {
             0 => ReadFrom::Horizon,
             _ => ReadFrom::Sequence(Sequence(fields.u64()?)),
@@ -91,7 +87,6 @@ impl Iterator {
             from,
             issued_us,
             reader,
-            is_going_on,
         })
     }
 
@@ -170,7 +165,6 @@ mod tests {
             from: ReadFrom::Sequence(Sequence(42)),
             issued_us: 1_000,
             reader: 9,
-            is_going_on: true,
         }
     }
 

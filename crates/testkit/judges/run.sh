@@ -5,6 +5,7 @@
 #   run.sh flink     Flink's canal-json and debezium-json formats decode messages
 #   run.sh canal     the Canal server itself reads a binlog
 #   run.sh rocketmq  RocketMQ's client makes, fills and reads topics
+#   run.sh keyspaces-kcl  Amazon's adapter for the Kinesis Client Library reads a change stream
 #
 # A request is lines on standard input and an empty line; so is the answer, on standard output. The
 # head of each NAME/*.java tells its requests. The judge ends when its input ends.
@@ -30,6 +31,7 @@ case $name in
   # Nothing of its goes to the home folder.
   rocketmq) server=rocketmq class=RocketmqJudge
     options=(-Duser.home="$CACHE/judges") ;;
+  keyspaces-kcl) server=kcl-judge class=KclJudge heap=512m ;;
   *) usage ;;
 esac
 classes=$("$HERE/compile.sh" "$name" "$server")

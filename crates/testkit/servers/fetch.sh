@@ -19,6 +19,7 @@
 #   canal-server  Canal 1.1.7          Maven jars, for judges/canal
 #   clickhouse    ClickHouse 26.9      Python packages: the engine (chdb) and the client clickhouse-connect
 #   ch-judge      JDBC driver 0.10.0   Maven jars, for judges/clickhouse
+#   kcl-judge     Keyspaces adapter 1.0.0 for the Kinesis Client Library  Maven jars, for judges/keyspaces-kcl
 #
 # Needs apt-get and dpkg-deb (root or not), for clickhouse python3 with venv, and for all but these and the
 # first two mvn and a JDK.
@@ -34,9 +35,9 @@ BIN=$CACHE/bin
 # Raise a number when its recipe changes: the marker of an older fetch no longer matches.
 declare -A RECIPE=([mariadb10]=1 [mariadb11]=1 [mysql80]=1 [mysql97]=2 [kafka]=4.4.0-1
   [rocketmq]=5.4.0-1 [dts-judge]=2.0.0-1 [flink-judge]=2.3.0-1 [canal-server]=1.1.7-1 [clickhouse]=26.9.0-1
-  [ch-judge]=0.10.0-1)
+  [ch-judge]=0.10.0-1 [kcl-judge]=1.0.0-1)
 # The order of `all`: what takes long comes first.
-ALL=(mysql97 mariadb10 clickhouse kafka mariadb11 mysql80 rocketmq dts-judge flink-judge canal-server ch-judge)
+ALL=(mysql97 mariadb10 clickhouse kafka mariadb11 mysql80 rocketmq dts-judge flink-judge canal-server ch-judge kcl-judge)
 
 say() { printf 'fetch: %s\n' "$*" >&2; }
 
@@ -130,13 +131,14 @@ maven() { # GOAL-AND-OPTIONS...
   ) 8>"$SERVERS/.maven.lock"
 }
 
-# jars STAGE GROUP:ARTIFACT:VERSION...: the artifacts and all they need at run time, in STAGE/jars.
+# jars STAGE GROUP:ARTIFACT:VERSION...: the artifacts and all they need at run time, in STAGE/jars. MANAGED may hold the
+# pom's dependencyManagement.
 jars() {
   local stage=$1 a g v; shift
   mkdir -p "$stage"
   {
     echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-    echo '<groupId>headwater.test</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
+    echo "<groupId>headwater.test</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>${MANAGED:-}<dependencies>"
     for a in "$@"; do
       IFS=: read -r g a v <<<"$a"
       echo "<dependency><groupId>$g</groupId><artifactId>$a</artifactId><version>$v</version></dependency>"
@@ -233,6 +235,13 @@ get_ch-judge() { jars "$2" com.clickhouse:clickhouse-jdbc:0.10.0 org.slf4j:slf4j
 
 get_canal-server() { jars "$2" com.alibaba.otter:canal.{server,instance.manager}:1.1.7; }
 
+# The adapter asks for a release of the AWS SDK that Maven Central lacks in part: the BOM moves all to one that is whole.
+get_kcl-judge() {
+  local bom='<groupId>software.amazon.awssdk</groupId><artifactId>bom</artifactId><version>2.40.2</version>'
+  MANAGED="<dependencyManagement><dependencies><dependency>$bom<type>pom</type><scope>import</scope></dependency></dependencies></dependencyManagement>" \
+    jars "$2" software.amazon.keyspaces:keyspaces-streams-kinesis-adapter:1.0.0
+}
+
 # ---------------------------------------------------------------- driver
 
 current() { # NAME; without starting a process: this is the path of every later call
@@ -281,7 +290,7 @@ for a in "$@"; do
   case $a in
     --path) path=1 ;;
     all) names+=("${ALL[@]}") ;;
-    mariadb10|mariadb11|mysql80|mysql97|kafka|rocketmq|dts-judge|flink-judge|canal-server|clickhouse|ch-judge) names+=("$a") ;;
+    mariadb10|mariadb11|mysql80|mysql97|kafka|rocketmq|dts-judge|flink-judge|canal-server|clickhouse|ch-judge|kcl-judge) names+=("$a") ;;
     *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
   esac
 done

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Rooms, and the rooms that each may use. Development dependencies are not counted.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("change", &[]),
     ("journal", &[]),
     ("format", &["change"]),
@@ -19,6 +19,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("sink-rocketmq", &["change", "format"]),
     ("stream", &["change", "journal"]),
     ("sink-clickhouse", &["change"]),
+    ("stream-api", &["format", "stream"]),
     (
         "pipeline",
         &[
@@ -33,6 +34,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "sink-kafka",
             "sink-rocketmq",
             "sink-clickhouse",
+            "stream-api",
         ],
     ),
     (
@@ -60,12 +62,18 @@ const KEPT: [(&[&str], &[&str]); 5] = [
     // Who speaks HTTP.
     (
         &["axum", "hyper", "reqwest", "ureq", "warp", "tiny_http"],
-        &["pipeline"],
+        &["pipeline", "stream-api"],
     ),
     // Who runs async code of its own.
     (
         &["tokio", "async-std", "smol"],
-        &["pipeline", "source-mysql", "sink-rocketmq", "sink-clickhouse"],
+        &[
+            "pipeline",
+            "source-mysql",
+            "sink-rocketmq",
+            "sink-clickhouse",
+            "stream-api",
+        ],
     ),
     (
         &["rdkafka"],

@@ -37,7 +37,6 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Vec<u8>, Api
     let reader = ReaderCall {
         id: iterator.reader,
         connection: call.caller.connection,
-        is_going_on: iterator.is_going_on,
     };
     call.api.throttle.read(&iterator.arn, &shard, &reader)?;
     let limits = ReadLimits {
@@ -88,7 +87,6 @@ fn put_next(call: &Call<'_>, out: &mut Vec<u8>, iterator: Iterator, next: Sequen
     let next = Iterator {
         from: ReadFrom::Sequence(next),
         issued_us: call.now_us,
-        is_going_on: true,
         ..iterator
     };
     out.extend_from_slice(b",\"nextShardIterator\":\"");

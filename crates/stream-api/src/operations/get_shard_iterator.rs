@@ -69,7 +69,6 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
         from,
         issued_us: call.now_us,
         reader: call.api.new_reader(),
-        is_going_on: false,
     };
     Ok(Answer {
         shard_iterator: iterator.seal(&call.api.sealer),
