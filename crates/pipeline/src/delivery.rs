@@ -536,6 +536,7 @@ impl Delivery {
             cursor.position.clone_from(&self.unflushed.position);
         }
         let bytes = self.sink.pending_bytes() as u64;
+        let since = Instant::now();
         if let Err(error) = self.sink.flush(&cursor) {
             // What was written is taken back as far as the target can; the open that follows does the
             // rest.
@@ -545,6 +546,7 @@ impl Delivery {
         self.cursor = cursor;
         self.unflushed.position_dirty = false;
         let rows = self.unflushed.rows;
+        tracing::debug!(sink = self.config.name, rows, took = ?since.elapsed(), "flushed");
         self.shared.on_sink(&self.config.name, |status| {
             status.rows += rows;
             status.bytes += bytes;
