@@ -41,6 +41,44 @@ impl Place {
         self.folder.join(path)
     }
 
+    /// Makes the paths of certificates, keys and tokens full, so that everyone who connects finds them.
+    pub fn resolve_security(&self, config: &mut Config) {
+        match &mut config.source {
+            SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
+                let tls = &mut source.tls;
+                self.resolve([&mut tls.ca, &mut tls.cert, &mut tls.key]);
+            }
+            SourceConfig::Topic(source) => self.resolve_kafka(&mut source.kafka.security),
+            SourceConfig::Recorded(_) => {}
+        }
+        for sink in &mut config.sinks {
+            if let Some(kafka) = &mut sink.kafka {
+                self.resolve_kafka(&mut kafka.security);
+            }
+            if let Some(clickhouse) = &mut sink.clickhouse {
+                self.resolve([&mut clickhouse.ca]);
+            }
+            #[cfg(feature = "rocketmq")]
+            if let Some(rocketmq) = &mut sink.rocketmq {
+                let security = &mut rocketmq.security;
+                self.resolve([
+                    &mut security.ca,
+                    &mut security.certificate,
+                    &mut security.key,
+                ]);
+            }
+        }
+    }
+
+    fn resolve_kafka(&self, security: &mut sink_kafka::config::Security) {
+        self.resolve([
+            &mut security.ca,
+            &mut security.certificate,
+            &mut security.key,
+            &mut security.token_file,
+        ]);
+    }
+
     /// Makes paths of the config full, where they are set.
     fn resolve<const N: usize>(&self, files: [&mut Option<PathBuf>; N]) {
         for file in files {
@@ -99,14 +137,11 @@ pub fn source(
     };
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {
-            let mut config = config.clone();
-            let tls = &mut config.tls;
-            place.resolve([&mut tls.ca, &mut tls.cert, &mut tls.key]);
+            let config = config.clone();
             Ok(Box::new(source_mysql::MysqlSource::open(config, resume)?))
         }
         SourceConfig::Topic(config) => {
-            let mut config = source_topic::TopicConfig::clone(config);
-            resolve_kafka(place, &mut config.kafka.security);
+            let config = source_topic::TopicConfig::clone(config);
             let resume = source_topic::Resume {
                 position: resume.position,
                 control: resume.control,
@@ -125,15 +160,6 @@ pub fn source(
     }
 }
 
-fn resolve_kafka(place: &Place, security: &mut sink_kafka::config::Security) {
-    place.resolve([
-        &mut security.ca,
-        &mut security.certificate,
-        &mut security.key,
-        &mut security.token_file,
-    ]);
-}
-
 /// One sink.
 ///
 /// Errors: `Invalid` for settings that cannot be.
@@ -147,9 +173,7 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
             pipeline: place.name.clone(),
             sink: config.name.clone(),
         };
-        let mut kafka = kafka.clone();
-        resolve_kafka(place, &mut kafka.security);
-        return Ok(Box::new(KafkaSink::new(kafka, &identity)?));
+        return Ok(Box::new(KafkaSink::new(kafka.clone(), &identity)?));
     }
     #[cfg(feature = "rocketmq")]
     if let Some(rocketmq) = &config.rocketmq {
@@ -160,8 +184,10 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
             pipeline: place.name.clone(),
             sink: config.name.clone(),
         };
-        let settings = clickhouse_settings(clickhouse, place);
-        return Ok(Box::new(ClickHouseSink::new(settings, &identity)?));
+        return Ok(Box::new(ClickHouseSink::new(
+            clickhouse.clone(),
+            &identity,
+        )?));
     }
     if let Some(file) = &config.file {
         let encoder = file
@@ -186,13 +212,6 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
     Ok(Box::new(StdoutSink::new(encoder)))
 }
 
-/// A ClickHouse sink's settings with full paths.
-pub fn clickhouse_settings(config: &ClickHouseConfig, place: &Place) -> ClickHouseConfig {
-    let mut settings = config.clone();
-    place.resolve([&mut settings.ca]);
-    settings
-}
-
 #[cfg(feature = "rocketmq")]
 fn rocketmq_sink(
     rocketmq: &sink_rocketmq::RocketMqConfig,
@@ -203,15 +222,9 @@ fn rocketmq_sink(
         pipeline: place.name.clone(),
         sink: config.name.clone(),
     };
-    let mut rocketmq = rocketmq.clone();
-    let security = &mut rocketmq.security;
-    place.resolve([
-        &mut security.ca,
-        &mut security.certificate,
-        &mut security.key,
-    ]);
     Ok(Box::new(sink_rocketmq::RocketMqSink::new(
-        rocketmq, &identity,
+        rocketmq.clone(),
+        &identity,
     )?))
 }
 

@@ -96,7 +96,10 @@ impl ClickHouse {
 
 impl Drop for ClickHouse {
     fn drop(&mut self) {
-        let _ = script::run("clickhouse.sh", &["kill".as_ref(), self.dir.path().as_os_str()]);
+        let _ = script::run(
+            "clickhouse.sh",
+            &["kill".as_ref(), self.dir.path().as_os_str()],
+        );
     }
 }
 

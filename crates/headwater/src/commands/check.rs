@@ -3,7 +3,6 @@
 use super::load;
 use crate::exit::{self, Failure};
 use change::SinkError;
-use pipeline::assemble;
 use pipeline::config::{Config, SinkConfig, SourceConfig};
 use source_mysql::{CheckItem, CheckLevel};
 use std::io::{Write, stdout};
@@ -64,7 +63,7 @@ pub fn run(path: &Path) -> Result<(), Failure> {
             }
         }
     }
-    check_sinks((&config, &place), &tables, &mut out, &mut worst)?;
+    check_sinks(&config, &tables, &mut out, &mut worst)?;
     match worst {
         0 => Ok(()),
         code => Err(Failure::new(code, "pass: see the lines marked ✗ above")),
@@ -96,7 +95,7 @@ fn print_findings(
 }
 
 fn check_sinks(
-    (config, place): (&Config, &assemble::Place),
+    config: &Config,
     tables: &[(String, String)],
     out: &mut dyn Write,
     worst: &mut u8,
@@ -108,8 +107,7 @@ fn check_sinks(
         } else if let Some(checked) = check_rocketmq(sink, tables)? {
             checked
         } else if let Some(clickhouse) = &sink.clickhouse {
-            let settings = assemble::clickhouse_settings(clickhouse, place);
-            match sink_clickhouse::check(&settings, tables) {
+            match sink_clickhouse::check(clickhouse, tables) {
                 Ok(findings) => {
                     print_findings(&sink.name, findings, out, worst)?;
                     continue;

@@ -21,5 +21,7 @@ use std::path::Path;
 
 /// Reads a config and tells what its relative paths count from.
 fn load(path: &Path) -> Result<(Config, Place), Failure> {
-    Ok((config::load(path)?, Place::of(path)))
+    let (mut config, place) = (config::load(path)?, Place::of(path));
+    place.resolve_security(&mut config);
+    Ok((config, place))
 }
