@@ -82,8 +82,11 @@ impl Way {
         self.pipeline.wait_status(what, LIMIT, |status| {
             let details = status["sinks"]["wh"]["details"].as_array();
             details.is_some_and(|all| {
-                all.iter()
-                    .all(|one| one[1].as_str().is_some_and(|t| t.starts_with("nothing pending")))
+                all.iter().all(|one| {
+                    one[1]
+                        .as_str()
+                        .is_some_and(|t| t.starts_with("nothing pending"))
+                })
             })
         });
     }
@@ -139,9 +142,13 @@ fn a_plain_select_is_the_sources_after_every_kind_of_change() {
         let view = http.query("SHOW CREATE TABLE shop.t");
         assert!(!view.contains("FINAL"), "{view}");
         let columns = http.query("DESCRIBE TABLE shop.t");
-        assert!(columns.contains("_sign") && columns.contains("_version"), "{columns}");
+        assert!(
+            columns.contains("_sign") && columns.contains("_version"),
+            "{columns}"
+        );
         assert!(!columns.contains("_dversion"), "{columns}");
-        let hidden = http.query("SELECT count() FROM shop.t__base WHERE _dversion != 0 OR _sign != 1");
+        let hidden =
+            http.query("SELECT count() FROM shop.t__base WHERE _dversion != 0 OR _sign != 1");
         assert_eq!(hidden, "0");
         way.pipeline.stop();
     }
@@ -196,9 +203,10 @@ impl Way {
         let sql = format!("SELECT count() FROM shop.fence FINAL WHERE id = {number}");
         self.target.client().wait(&sql, "1", LIMIT);
         // In this mode a table is visible with its own insert: the cursor comes after all of them.
-        self.pipeline.wait_status("all is delivered", LIMIT, |status| {
-            status["sinks"]["wh"]["lag_rows"] == 0
-        });
+        self.pipeline
+            .wait_status("all is delivered", LIMIT, |status| {
+                status["sinks"]["wh"]["lag_rows"] == 0
+            });
     }
 }
 
@@ -208,7 +216,10 @@ fn sign_and_version_rows_read_with_final_are_the_source() {
     for (flavour, settings) in [
         (Flavour::Mysql97, "mode: sign_version"),
         (Flavour::Mariadb10, "mode: sign_version, cancel_rows: true"),
-        (Flavour::Mysql97, "mode: sign_version, engine: versioned_collapsing"),
+        (
+            Flavour::Mysql97,
+            "mode: sign_version, engine: versioned_collapsing",
+        ),
     ] {
         let mut way = Way::new(
             flavour,
@@ -240,7 +251,10 @@ fn sign_and_version_rows_read_with_final_are_the_source() {
         // The old reading: FINAL and the sign.
         let mut http = way.target.client();
         let by_sign = http.query("SELECT count() FROM shop.t FINAL WHERE _sign = 1");
-        assert_eq!(by_sign, way.server.sql().value("SELECT COUNT(*) FROM shop.t"));
+        assert_eq!(
+            by_sign,
+            way.server.sql().value("SELECT COUNT(*) FROM shop.t")
+        );
         way.pipeline.stop();
     }
 }
@@ -286,12 +300,16 @@ fn statements_are_followed_and_what_cannot_be_is_set_aside_with_the_fix() {
         let comment = "SELECT comment FROM system.columns WHERE database = 'shop' AND table = 't__base' AND \
                        name = 'title'";
         assert_eq!(way.target.query(comment), "what it is");
-        way.server.sql().exec("CREATE TABLE shop.empty (id INT PRIMARY KEY, a INT)");
+        way.server
+            .sql()
+            .exec("CREATE TABLE shop.empty (id INT PRIMARY KEY, a INT)");
         way.fence();
         assert_eq!(way.target.query("SELECT count() FROM shop.empty"), "0");
         way.server.sql().exec("DROP TABLE shop.empty");
         way.fence();
-        let there = way.target.query("SELECT count() FROM system.tables WHERE name LIKE 'empty%'");
+        let there = way
+            .target
+            .query("SELECT count() FROM system.tables WHERE name LIKE 'empty%'");
         assert_eq!(there, "0");
 
         // Rounding is the source's own: the table waits for a new copy, the others go on.
@@ -299,9 +317,11 @@ fn statements_are_followed_and_what_cannot_be_is_set_aside_with_the_fix() {
             "ALTER TABLE shop.t MODIFY d DECIMAL(30,1) NULL; INSERT INTO shop.t (id, title, v, d) VALUES (9,'n',9,0.25)",
         );
         way.fence();
-        let status = way.pipeline.wait_status("the table is parked", LIMIT, |status| {
-            status["sinks"]["wh"]["parked"][0]["table"] == "shop.t"
-        });
+        let status = way
+            .pipeline
+            .wait_status("the table is parked", LIMIT, |status| {
+                status["sinks"]["wh"]["parked"][0]["table"] == "shop.t"
+            });
         let reason = status["sinks"]["wh"]["parked"][0]["reason"].to_string();
         assert!(
             reason.contains("MODIFY d DECIMAL(30,1)") && reason.contains("--resnapshot"),
@@ -316,10 +336,14 @@ fn statements_are_followed_and_what_cannot_be_is_set_aside_with_the_fix() {
 
         // A copy again removes what is gone in the source, also what went unseen.
         way.pipeline.stop();
-        way.server.sql().exec("SET sql_log_bin = 0; DELETE FROM shop.t WHERE id = 8");
+        way.server
+            .sql()
+            .exec("SET sql_log_bin = 0; DELETE FROM shop.t WHERE id = 8");
         way.pipeline.start();
         way.pipeline.wait_streaming(LIMIT);
-        let said = way.pipeline.command(&["rewind"], &["wh", "--to", "earliest"]);
+        let said = way
+            .pipeline
+            .command(&["rewind"], &["wh", "--to", "earliest"]);
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(said.contains("--resnapshot"), "{said}");
         way.pipeline.done(&["heal"], &["shop.t", "--resnapshot"]);

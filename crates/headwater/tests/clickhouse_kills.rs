@@ -22,7 +22,12 @@ const START: u64 = 1000;
 const READS: u64 = 20_000;
 
 /// Waits until the target's tables are the source's; the writers must have stopped.
-fn wait_same(pipeline: &mut Pipeline, server: &MysqlServer, target: &ClickHouse, tables: &[String]) {
+fn wait_same(
+    pipeline: &mut Pipeline,
+    server: &MysqlServer,
+    target: &ClickHouse,
+    tables: &[String],
+) {
     let end = Instant::now() + LIMIT;
     loop {
         let mut sql = server.sql();
@@ -128,7 +133,9 @@ fn a_kill_at_every_step_loses_and_doubles_nothing() {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(
-            pipeline.said().contains(&format!("HEADWATER_CRASH_AT={point}")),
+            pipeline
+                .said()
+                .contains(&format!("HEADWATER_CRASH_AT={point}")),
             "it ended elsewhere: {}",
             pipeline.said()
         );
@@ -176,7 +183,10 @@ impl Transfers {
 
     fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
-        let counts = self.threads.into_iter().map(|t| t.join().expect("a writer ends"));
+        let counts = self
+            .threads
+            .into_iter()
+            .map(|t| t.join().expect("a writer ends"));
         counts.sum()
     }
 }
@@ -190,10 +200,18 @@ fn transfer(sql: &mut Sql, rng: &mut Rng) -> bool {
     for _ in 0..=rng.below(6) {
         let (x, y) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
         let amount = rng.below(50);
-        statements.push(format!("UPDATE {from} SET balance = balance - {amount} WHERE id = {x}"));
-        statements.push(format!("UPDATE {to} SET balance = balance + {amount} WHERE id = {y}"));
-        statements.push(format!("UPDATE {to} SET local = local - {amount} WHERE id = {x}"));
-        statements.push(format!("UPDATE {to} SET local = local + {amount} WHERE id = {y}"));
+        statements.push(format!(
+            "UPDATE {from} SET balance = balance - {amount} WHERE id = {x}"
+        ));
+        statements.push(format!(
+            "UPDATE {to} SET balance = balance + {amount} WHERE id = {y}"
+        ));
+        statements.push(format!(
+            "UPDATE {to} SET local = local - {amount} WHERE id = {x}"
+        ));
+        statements.push(format!(
+            "UPDATE {to} SET local = local + {amount} WHERE id = {y}"
+        ));
     }
     if rng.chance(20) {
         // An account goes and comes again.
@@ -220,7 +238,10 @@ fn transfer(sql: &mut Sql, rng: &mut Rng) -> bool {
                     "SELECT balance, local FROM {table} WHERE id = {id} FOR SHARE"
                 ));
                 let text = |at: usize| {
-                    let cell = row.first().and_then(|row| row[at].clone()).unwrap_or_default();
+                    let cell = row
+                        .first()
+                        .and_then(|row| row[at].clone())
+                        .unwrap_or_default();
                     String::from_utf8_lossy(&cell).into_owned()
                 };
                 let (balance, local) = (text(0), text(1));
@@ -251,7 +272,12 @@ struct Seen {
 }
 
 /// Readers of one query whose answer is always the same.
-fn readers(target: &ClickHouse, sql: &'static str, right: &str, seen: &Arc<Seen>) -> JoinHandle<()> {
+fn readers(
+    target: &ClickHouse,
+    sql: &'static str,
+    right: &str,
+    seen: &Arc<Seen>,
+) -> JoinHandle<()> {
     let mut http: Http = target.client();
     let (seen, right) = (Arc::clone(seen), format!("{right}\n"));
     std::thread::spawn(move || {
@@ -261,7 +287,10 @@ fn readers(target: &ClickHouse, sql: &'static str, right: &str, seen: &Arc<Seen>
                     seen.reads.fetch_add(1, Ordering::Relaxed);
                     if body != right.as_bytes() {
                         seen.wrong.fetch_add(1, Ordering::Relaxed);
-                        eprintln!("wrong: {sql}\n  {:?} not {right:?}", String::from_utf8_lossy(&body));
+                        eprintln!(
+                            "wrong: {sql}\n  {:?} not {right:?}",
+                            String::from_utf8_lossy(&body)
+                        );
                     }
                 }
                 Err(complaint) if complaint.starts_with("no answer") => {
@@ -299,7 +328,9 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
             "CREATE TABLE shop.{table} (id INT PRIMARY KEY, balance BIGINT NOT NULL, local BIGINT NOT NULL)"
         ));
         for id in 0..ACCOUNTS {
-            sql.exec(&format!("INSERT INTO shop.{table} VALUES ({id}, {START}, {START})"));
+            sql.exec(&format!(
+                "INSERT INTO shop.{table} VALUES ({id}, {START}, {START})"
+            ));
         }
     }
     let target = ClickHouse::start();
@@ -313,7 +344,10 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
     pipeline.start();
     pipeline.wait_streaming(LIMIT);
     let per_table = ACCOUNTS * START;
-    let (all, one) = (2 * per_table, format!("{per_table}\t{ACCOUNTS}\t{ACCOUNTS}"));
+    let (all, one) = (
+        2 * per_table,
+        format!("{per_table}\t{ACCOUNTS}\t{ACCOUNTS}"),
+    );
     let mut http = target.client();
     http.wait(ACROSS, &format!("{all}\t{}", 2 * ACCOUNTS), LIMIT);
 
@@ -361,7 +395,9 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
         }
     }
     seen.stop.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|t| t.join().expect("a reader ends"));
+    threads
+        .into_iter()
+        .for_each(|t| t.join().expect("a reader ends"));
     let count = transfers.stop();
     wait_same(
         &mut pipeline,

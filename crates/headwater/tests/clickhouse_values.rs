@@ -34,7 +34,9 @@ fn every_type_arrives_from_the_copy_and_from_the_stream() {
         let server = MysqlServer::start(flavour, &["--sql-mode="]);
         let target = ClickHouse::start();
         let mut sql = server.sql();
-        sql.exec(&format!("CREATE DATABASE shop; CREATE TABLE shop.t ({TYPES})"));
+        sql.exec(&format!(
+            "CREATE DATABASE shop; CREATE TABLE shop.t ({TYPES})"
+        ));
         let row = |id: u32| {
             format!(
                 "({id}, -128, 255, -32768, -8388608, 16777215, 4294967295, -9223372036854775808, \
@@ -67,16 +69,30 @@ fn every_type_arrives_from_the_copy_and_from_the_stream() {
         };
         sql.exec_each(&insert(1).split("; ").map(str::to_owned).collect::<Vec<_>>());
         let mut pipeline = pipeline(&server, &target, "");
-        sql.exec_each(&insert(11).split("; ").map(str::to_owned).collect::<Vec<_>>());
+        sql.exec_each(
+            &insert(11)
+                .split("; ")
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        );
         let mut http = target.client();
         let end = Instant::now() + LIMIT;
-        while http.try_query("SELECT count() FROM shop.t").unwrap_or_default() != b"6\n" {
-            assert!(Instant::now() < end && pipeline.is_alive(), "{}", pipeline.standing());
+        while http
+            .try_query("SELECT count() FROM shop.t")
+            .unwrap_or_default()
+            != b"6\n"
+        {
+            assert!(
+                Instant::now() < end && pipeline.is_alive(),
+                "{}",
+                pipeline.standing()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         assert_same(&mut sql, &mut http, "shop.t", "shop.t");
         // The copy and the stream write the same.
-        let twice = http.query("SELECT count() FROM (SELECT DISTINCT * EXCEPT(id, _version) FROM shop.t)");
+        let twice =
+            http.query("SELECT count() FROM (SELECT DISTINCT * EXCEPT(id, _version) FROM shop.t)");
         assert_eq!(twice, "3");
         pipeline.stop();
     }
@@ -111,7 +127,10 @@ fn what_does_not_fit_is_set_aside_and_never_changed() {
         status["sinks"]["wh"]["parked"][0]["keys"] == 5
     });
     let reason = status["sinks"]["wh"]["parked"][0]["reason"].to_string();
-    assert!(reason.contains("column `e`") && !reason.contains("gone"), "{reason}");
+    assert!(
+        reason.contains("column `e`") && !reason.contains("gone"),
+        "{reason}"
+    );
     pipeline.stop();
 }
 
@@ -127,12 +146,22 @@ fn a_thousand_columns_arrive() {
         columns.join(", ")
     ));
     let values: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
-    sql.exec(&format!("INSERT INTO shop.wide VALUES (1, {})", values.join(", ")));
+    sql.exec(&format!(
+        "INSERT INTO shop.wide VALUES (1, {})",
+        values.join(", ")
+    ));
     let mut pipeline = pipeline(&server, &target, "");
-    sql.exec(&format!("INSERT INTO shop.wide VALUES (2, {})", values.join(", ")));
+    sql.exec(&format!(
+        "INSERT INTO shop.wide VALUES (2, {})",
+        values.join(", ")
+    ));
     sql.exec("UPDATE shop.wide SET c999 = -1 WHERE id = 1");
     let mut http = target.client();
-    http.wait("SELECT id, c0, c998, c999 FROM shop.wide ORDER BY id", "1\t0\t998\t-1\n2\t0\t998\t999", LIMIT);
+    http.wait(
+        "SELECT id, c0, c998, c999 FROM shop.wide ORDER BY id",
+        "1\t0\t998\t-1\n2\t0\t998\t999",
+        LIMIT,
+    );
     assert_same(&mut sql, &mut http, "shop.wide", "shop.wide");
     pipeline.stop();
 }
@@ -151,7 +180,11 @@ fn a_commit_is_visible_within_a_second() {
     for id in 0..200 {
         sql.exec(&format!("INSERT INTO shop.t VALUES ({id})"));
         let committed = Instant::now();
-        http.wait(&format!("SELECT count() FROM shop.t WHERE id = {id}"), "1", LIMIT);
+        http.wait(
+            &format!("SELECT count() FROM shop.t WHERE id = {id}"),
+            "1",
+            LIMIT,
+        );
         took.push(committed.elapsed());
     }
     took.sort();
@@ -181,14 +214,20 @@ fn other_peoples_clients_read_the_tables() {
     for reader in ["clickhouse-connect", "jdbc"] {
         for table in ["shop.t", "shop.t__base"] {
             let mut command = Command::new(script::folder().join("../judges/clickhouse.sh"));
-            let output = command.args([reader, &port, table]).output().expect("the judge runs");
+            let output = command
+                .args([reader, &port, table])
+                .output()
+                .expect("the judge runs");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(output.status.success(), "{reader}: {said}");
             let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if table == "shop.t" {
                 assert_eq!(found, wanted, "{reader} of {table}");
             } else {
-                assert!(found.contains("2 null null null"), "{reader} of {table}: {found}");
+                assert!(
+                    found.contains("2 null null null"),
+                    "{reader} of {table}: {found}"
+                );
             }
         }
     }
@@ -203,16 +242,25 @@ fn check_says_what_is_there_and_what_is_refused() {
     let mut sql = server.sql();
     sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)");
     let config = server.source_yaml("\"shop.*\"", &[])
-        + &format!("sinks:\n  - {{name: wh, clickhouse: {{url: \"{}\"}}}}\n", target.url());
+        + &format!(
+            "sinks:\n  - {{name: wh, clickhouse: {{url: \"{}\"}}}}\n",
+            target.url()
+        );
     let pipeline = Pipeline::new(BINARY, &config);
     let said = pipeline.command(&["check"], &[]);
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(text.contains("✓ sink wh: clickhouse 26.") && text.contains("✓ sink wh: database `shop`"), "{text}");
+    assert!(
+        text.contains("✓ sink wh: clickhouse 26.") && text.contains("✓ sink wh: database `shop`"),
+        "{text}"
+    );
     let mut http = target.client();
     http.query("CREATE DATABASE shop ENGINE = Memory");
     let said = pipeline.command(&["check"], &[]);
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(text.contains("✗ sink wh: the database `shop` has the engine Memory"), "{text}");
+    assert!(
+        text.contains("✗ sink wh: the database `shop` has the engine Memory"),
+        "{text}"
+    );
     assert!(text.contains("fix: CREATE DATABASE"), "{text}");
     assert_eq!(said.status.code(), Some(4));
 }

@@ -8,7 +8,8 @@ use crate::status::Shared;
 use change::contract::{ErrorKind, Parked};
 use change::event::{Ahead, Heartbeat};
 use change::{
-    CopyMark, CopyStage, Cursor, Event, Operation, Position, RowChange, Sink, SinkError, TableSchema,
+    CopyMark, CopyStage, Cursor, Event, Operation, Position, RowChange, Sink, SinkError,
+    TableSchema,
 };
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;

@@ -57,11 +57,13 @@ impl ClickHouse {
     /// CPU time that the engine has used, seconds.
     pub fn cpu_seconds(&self) -> f64 {
         let pid = std::fs::read_to_string(self.dir.path().join("pid")).unwrap_or_default();
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         let after_name = stat.rsplit(") ").next().unwrap_or_default();
         let ticks = |at: usize| {
             let word = after_name.split(' ').nth(at);
-            word.and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0)
+            word.and_then(|word| word.parse::<f64>().ok())
+                .unwrap_or(0.0)
         };
         (ticks(11) + ticks(12)) / 100.0
     }
@@ -108,7 +110,10 @@ impl ClickHouse {
 
 impl Drop for ClickHouse {
     fn drop(&mut self) {
-        let _ = script::run("clickhouse.sh", &["kill".as_ref(), self.dir.path().as_os_str()]);
+        let _ = script::run(
+            "clickhouse.sh",
+            &["kill".as_ref(), self.dir.path().as_os_str()],
+        );
     }
 }
 

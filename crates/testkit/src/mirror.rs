@@ -17,11 +17,15 @@ fn columns(sql: &mut Sql, database: &str, table: &str) -> Vec<Compared> {
         "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{database}' \
          AND TABLE_NAME = '{table}' ORDER BY ORDINAL_POSITION"
     );
-    let text = |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
+    let text =
+        |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
     let rows = sql.select(&query);
     let one = |row: Vec<Option<Vec<u8>>>| {
         let mut cells = row.into_iter().map(text);
-        let (name, kind) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
+        let (name, kind) = (
+            cells.next().unwrap_or_default(),
+            cells.next().unwrap_or_default(),
+        );
         let quoted = format!("`{name}`");
         let (source, target) = match kind.as_str() {
             "blob" | "tinyblob" | "mediumblob" | "longblob" | "binary" | "varbinary" => {
@@ -111,7 +115,10 @@ pub fn difference(sql: &mut Sql, http: &mut Http, table: &str, target: &str) -> 
     let mut source = source_rows(sql, table, &columns);
     for row in &mut source {
         for cell in row {
-            if cell.as_deref().is_some_and(|text| text.starts_with("0000-00-00")) {
+            if cell
+                .as_deref()
+                .is_some_and(|text| text.starts_with("0000-00-00"))
+            {
                 *cell = None;
             }
         }

@@ -41,7 +41,10 @@ pub fn up() -> bool {
         Some(line) => println!("kafka: {line}"),
         None => all = false,
     }
-    match script_output(CLICKHOUSE, &["start", &folder("clickhouse"), CLICKHOUSE_PORT]) {
+    match script_output(
+        CLICKHOUSE,
+        &["start", &folder("clickhouse"), CLICKHOUSE_PORT],
+    ) {
         Some(line) => println!("clickhouse: {line}"),
         None => all = false,
     }

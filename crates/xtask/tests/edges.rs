@@ -62,7 +62,12 @@ const KEPT: [(&[&str], &[&str]); 5] = [
     // Who runs async code of its own.
     (
         &["tokio", "async-std", "smol"],
-        &["pipeline", "source-mysql", "sink-rocketmq", "sink-clickhouse"],
+        &[
+            "pipeline",
+            "source-mysql",
+            "sink-rocketmq",
+            "sink-clickhouse",
+        ],
     ),
     (
         &["rdkafka"],

@@ -264,10 +264,7 @@ impl State {
         }
     }
 
-    fn add_schema(
-        &mut self,
-        bytes: &[u8],
-    ) -> Result<Arc<TableSchema>, change::wire::WireError> {
+    fn add_schema(&mut self, bytes: &[u8]) -> Result<Arc<TableSchema>, change::wire::WireError> {
         let schema = Arc::new(TableSchema::decode(bytes)?);
         Arc::make_mut(&mut self.schemas)
             .insert((schema.table.0, schema.version.0), Arc::clone(&schema));

@@ -68,7 +68,10 @@ pub(crate) fn plan(
             let before = to.checked_sub(1).map(|at| new.columns[at].name.clone());
             commands.push(add(new, to, before.as_deref()));
             let at = before.map_or(0, |name| {
-                order.iter().position(|n| *n == name).map_or(order.len(), |at| at + 1)
+                order
+                    .iter()
+                    .position(|n| *n == name)
+                    .map_or(order.len(), |at| at + 1)
             });
             order.insert(at.min(order.len()), new.columns[to].name.clone());
             sources.push((new.columns[to].name.clone(), None));
@@ -95,7 +98,9 @@ pub(crate) fn plan(
             }
             Change::Keep => {
                 let wanted = &new.columns[to].type_text;
-                let needs_null = b.nullable && !a.nullable && !was.type_text.contains("Nullable(")
+                let needs_null = b.nullable
+                    && !a.nullable
+                    && !was.type_text.contains("Nullable(")
                     && wanted.contains("Nullable(");
                 match needs_null {
                     true => commands.push(modify(new, to)),
@@ -181,9 +186,13 @@ fn renames(
     statement: Option<(&str, u64)>,
 ) -> Result<Vec<(usize, usize)>, NoLayout> {
     let (old, new) = (&old.schema.columns, &new.schema.columns);
-    let named = statement.map(|(sql, _)| crate::renames::of(sql)).unwrap_or_default();
+    let named = statement
+        .map(|(sql, _)| crate::renames::of(sql))
+        .unwrap_or_default();
     let find = |columns: &[Column], name: &str| {
-        columns.iter().position(|c| c.name.eq_ignore_ascii_case(name))
+        columns
+            .iter()
+            .position(|c| c.name.eq_ignore_ascii_case(name))
     };
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for (from, to) in &named {

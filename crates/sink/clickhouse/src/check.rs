@@ -36,7 +36,9 @@ fn bad(text: impl Into<String>, fix: impl Into<String>) -> Finding {
 
 /// The server's version.
 pub(crate) fn version(client: &Client) -> Result<Version, SinkError> {
-    let text = client.cell("connect", "SELECT version()")?.unwrap_or_default();
+    let text = client
+        .cell("connect", "SELECT version()")?
+        .unwrap_or_default();
     Version::parse(&text).ok_or_else(|| {
         SinkError::new(
             ErrorKind::Unsupported,
@@ -174,8 +176,13 @@ fn database_of(
         && engine != "Atomic"
     {
         out.push(bad(
-            format!("the database {shown} has the engine {engine}; the sink is tested with Atomic alone"),
-            format!("CREATE DATABASE {} ENGINE = Atomic, and name it in `database`", quote("another")),
+            format!(
+                "the database {shown} has the engine {engine}; the sink is tested with Atomic alone"
+            ),
+            format!(
+                "CREATE DATABASE {} ENGINE = Atomic, and name it in `database`",
+                quote("another")
+            ),
         ));
         return Ok(());
     }
@@ -206,10 +213,18 @@ fn database_of(
     match missing.is_empty() {
         true => out.push(good(format!(
             "database {shown}: {}, grants",
-            if engine.is_some() { "there" } else { "will be made" }
+            if engine.is_some() {
+                "there"
+            } else {
+                "will be made"
+            }
         ))),
         false => out.push(bad(
-            format!("the account {} lacks {} on {shown}", config.user, missing.join(", ")),
+            format!(
+                "the account {} lacks {} on {shown}",
+                config.user,
+                missing.join(", ")
+            ),
             format!(
                 "GRANT {} ON {shown}.* TO {}",
                 missing.join(", "),
@@ -236,7 +251,10 @@ fn engine_of(client: &Client, names: &Names, out: &mut Vec<Finding>) -> Result<(
                 "{} has the engine {engine}, for which the sink is not tested: it is refused",
                 names.shown()
             ),
-            format!("RENAME TABLE {} TO another name; the sink makes its own", names.base()),
+            format!(
+                "RENAME TABLE {} TO another name; the sink makes its own",
+                names.base()
+            ),
         ));
     }
     Ok(())

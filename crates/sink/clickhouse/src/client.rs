@@ -148,7 +148,10 @@ impl Client {
     /// The first cell of the answer.
     pub(crate) fn cell(&self, operation: &str, sql: &str) -> Result<Option<String>, SinkError> {
         let rows = self.rows(operation, sql)?;
-        Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()))
+        Ok(rows
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next()))
     }
 
     /// The first cell as a number; 0 for no rows.
@@ -223,7 +226,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 fn without_userinfo(url: &str) -> String {
     match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => format!("{}{}", &url[..scheme + 3], &url[at + 1..]),
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}{}", &url[..scheme + 3], &url[at + 1..])
+        }
         _ => url.to_owned(),
     }
 }

@@ -3,8 +3,7 @@
 use crate::config::OutOfRange;
 use crate::target_type::{Target, TargetType};
 use change::temporal::{
-    DatePacked, DateTimePacked, put_date, put_datetime, put_time, put_timestamp,
-    put_zero_timestamp,
+    DatePacked, DateTimePacked, put_date, put_datetime, put_time, put_timestamp, put_zero_timestamp,
 };
 use change::{Cell, ColumnType, Value};
 
@@ -69,9 +68,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(target: Target, source: &ColumnType, range: DateRange) -> Self {
         let number = |label: &String| match &target.kind {
-            TargetType::Enum(_, labels) => {
-                labels.iter().find(|(l, _)| l == label).map(|(_, n)| *n)
-            }
+            TargetType::Enum(_, labels) => labels.iter().find(|(l, _)| l == label).map(|(_, n)| *n),
             _ => None,
         };
         let numbers = match source {
@@ -176,7 +173,14 @@ impl Writer {
             (T::Float32, Value::Float(v)) => out.extend_from_slice(&v.to_le_bytes()),
             (T::Float64, Value::Float(v)) => out.extend_from_slice(&f64::from(v).to_le_bytes()),
             (T::Float64, Value::Double(v)) => out.extend_from_slice(&v.to_le_bytes()),
-            (T::Decimal { bytes, precision, scale }, _) => {
+            (
+                T::Decimal {
+                    bytes,
+                    precision,
+                    scale,
+                },
+                _,
+            ) => {
                 put_decimal(out, value, (*bytes, *precision, *scale))?;
             }
             (T::Bool, _) => match int_of(value)? {
@@ -253,12 +257,7 @@ impl Writer {
         Ok(true)
     }
 
-    fn put_instant(
-        &self,
-        out: &mut Vec<u8>,
-        value: Value<'_>,
-        digits: u8,
-    ) -> Result<bool, Misfit> {
+    fn put_instant(&self, out: &mut Vec<u8>, value: Value<'_>, digits: u8) -> Result<bool, Misfit> {
         let Some(micros) = instant(value)? else {
             return Ok(false);
         };
@@ -505,7 +504,9 @@ fn put_decimal(
     let scale = usize::from(scale);
     let (kept, cut) = fraction.split_at(fraction.len().min(scale));
     if cut.bytes().any(|digit| digit != b'0') {
-        return Err(Misfit("a decimal with more fraction digits than the target's"));
+        return Err(Misfit(
+            "a decimal with more fraction digits than the target's",
+        ));
     }
     let whole = whole.trim_start_matches('0');
     if whole.len() + scale > usize::from(precision) {

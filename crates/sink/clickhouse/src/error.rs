@@ -53,7 +53,10 @@ impl Refused {
                 "the server may be too old; `headwater check` says which version is needed",
             ),
             // NOT_ENOUGH_SPACE, MEMORY_LIMIT_EXCEEDED, TOO_MANY_PARTS, TABLE_IS_READ_ONLY
-            243 => (ErrorKind::Unavailable, "the server's disk is full: make room"),
+            243 => (
+                ErrorKind::Unavailable,
+                "the server's disk is full: make room",
+            ),
             241 => (ErrorKind::Unavailable, "the server is short of memory"),
             252 => (
                 ErrorKind::Unavailable,

@@ -284,7 +284,10 @@ pub(crate) fn drop_folded(client: &Client, names: &Names, folded: u64) -> Result
         crate::names::literal(&names.delta_name())
     );
     for row in client.rows("list folded changes", &sql)? {
-        let epoch: u64 = row.first().and_then(|cell| cell.parse().ok()).unwrap_or(u64::MAX);
+        let epoch: u64 = row
+            .first()
+            .and_then(|cell| cell.parse().ok())
+            .unwrap_or(u64::MAX);
         if epoch <= folded {
             let sql = format!("ALTER TABLE {} DROP PARTITION {epoch}", names.delta());
             client.run("drop folded changes", &sql)?;
@@ -304,7 +307,9 @@ pub(crate) fn crash_point(name: &str) {
     if wanted.as_deref() == Some(name) {
         tracing::error!("HEADWATER_CRASH_AT={name}: the process kills itself");
         let pid = std::process::id().to_string();
-        let _ = std::process::Command::new("kill").args(["-9", &pid]).status();
+        let _ = std::process::Command::new("kill")
+            .args(["-9", &pid])
+            .status();
         std::thread::sleep(Duration::from_secs(10));
     }
 }

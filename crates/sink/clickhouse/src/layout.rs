@@ -134,7 +134,8 @@ impl TableLayout {
             && config.engine == Engine::VersionedCollapsing
         {
             return Err(NoLayout(
-                "it has no key, and engine: versioned_collapsing needs one: use engine: replacing".into(),
+                "it has no key, and engine: versioned_collapsing needs one: use engine: replacing"
+                    .into(),
             ));
         }
         if key.is_empty() && !sort.is_empty() {
@@ -142,9 +143,10 @@ impl TableLayout {
         }
         let columns = schema.columns.iter().enumerate().map(|(index, column)| {
             let in_key = key.contains(&index) || sort.contains(&index);
-            let type_text = own.types.get(&column.name).cloned().unwrap_or_else(|| {
-                type_map::target_type(column, in_key, &config.types, version)
-            });
+            let type_text =
+                own.types.get(&column.name).cloned().unwrap_or_else(|| {
+                    type_map::target_type(column, in_key, &config.types, version)
+                });
             TargetColumn {
                 name: column.name.clone(),
                 default: type_map::default_expression(column, &type_text),
@@ -340,10 +342,8 @@ impl TableLayout {
     }
 
     fn settings_text(&self, more: &[(&str, &str)]) -> String {
-        let mut settings: Vec<(String, String)> = vec![(
-            "non_replicated_deduplication_window".into(),
-            "1000".into(),
-        )];
+        let mut settings: Vec<(String, String)> =
+            vec![("non_replicated_deduplication_window".into(), "1000".into())];
         if self.fsync {
             settings.push(("fsync_after_insert".into(), "1".into()));
             settings.push(("fsync_part_directory".into(), "1".into()));
@@ -368,7 +368,11 @@ impl TableLayout {
         let hidden = self.mode == Mode::Mvcc && self.style == Layout::Clean;
         let word = |hidden| if hidden { "MATERIALIZED" } else { "DEFAULT" };
         lines.push(format!("{} Int8 {} 1", quote(&added.sign), word(hidden)));
-        lines.push(format!("{} UInt64 {} 0", quote(&added.version), word(hidden)));
+        lines.push(format!(
+            "{} UInt64 {} 0",
+            quote(&added.version),
+            word(hidden)
+        ));
         let mut more: Vec<(&str, &str)> = Vec::new();
         let engine = match (self.mode, self.engine) {
             (Mode::Mvcc, _) => {
@@ -399,7 +403,10 @@ impl TableLayout {
         };
         if self.is_keyless() {
             lines.push(format!("{} UInt128 MATERIALIZED 0", quote(&added.row)));
-            lines.push(format!("{} UInt32 MATERIALIZED 0", quote(&added.occurrence)));
+            lines.push(format!(
+                "{} UInt32 MATERIALIZED 0",
+                quote(&added.occurrence)
+            ));
         }
         let partition = match self.partition_by.is_empty() {
             true => String::new(),

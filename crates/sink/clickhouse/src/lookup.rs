@@ -115,7 +115,11 @@ fn ask(table: &Table, client: &Client, mode: Mode) -> Result<HashMap<u128, u64>,
         let index = u32::from_le_bytes(index.try_into().unwrap_or_default()) as usize;
         let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
         let token = tokens.get(index).ok_or_else(|| {
-            SinkError::new(ErrorKind::Internal, "look up rows", "an answer to no question")
+            SinkError::new(
+                ErrorKind::Internal,
+                "look up rows",
+                "an answer to no question",
+            )
         })?;
         known.insert(*token, value);
     }

@@ -67,8 +67,7 @@ fn words(sql: &str) -> Vec<Word> {
             }
             c if c.is_alphanumeric() || c == '_' || c == '$' => {
                 let mut text = c.to_string();
-                while let Some(c) =
-                    chars.next_if(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
+                while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
                 {
                     text.push(c);
                 }
@@ -130,8 +129,10 @@ mod tests {
     fn renames_are_found_in_both_forms_and_not_in_texts_or_comments() {
         let sql = "ALTER TABLE t RENAME COLUMN `a b` TO c, CHANGE COLUMN d `e``f` INT DEFAULT 1, change x y text";
         let want = [("a b", "c"), ("d", "e`f"), ("x", "y")];
-        let want: Vec<(String, String)> =
-            want.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        let want: Vec<(String, String)> = want
+            .iter()
+            .map(|(a, b)| (a.to_string(), b.to_string()))
+            .collect();
         assert_eq!(pairs(sql), want);
         let sql = "ALTER TABLE t /* change a b */ ADD c TEXT COMMENT 'rename column x to y' -- change q r";
         assert!(pairs(sql).is_empty());

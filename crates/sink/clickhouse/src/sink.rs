@@ -87,9 +87,9 @@ impl ClickHouseSink {
     }
 
     fn opened(&mut self) -> Result<&mut Opened, SinkError> {
-        self.opened.as_mut().ok_or_else(|| {
-            SinkError::new(ErrorKind::Internal, "write", "the sink is not open")
-        })
+        self.opened
+            .as_mut()
+            .ok_or_else(|| SinkError::new(ErrorKind::Internal, "write", "the sink is not open"))
     }
 
     /// Waits until statements of a former process have ended: what they insert must not come after
@@ -141,7 +141,8 @@ pub(crate) fn validate(config: &ClickHouseConfig) -> Result<(), SinkError> {
             ));
         }
     }
-    if config.cancel_rows && (config.mode != Mode::SignVersion || config.engine != Engine::Replacing)
+    if config.cancel_rows
+        && (config.mode != Mode::SignVersion || config.engine != Engine::Replacing)
     {
         return Err(invalid(
             "cancel_rows is for mode: sign_version with engine: replacing",
@@ -166,7 +167,8 @@ pub(crate) fn rejection(
             .collect(),
         None => Vec::new(),
     };
-    let mut error = SinkError::new(ErrorKind::Invalid, "write row", reason.clone()).at(name.clone());
+    let mut error =
+        SinkError::new(ErrorKind::Invalid, "write row", reason.clone()).at(name.clone());
     error.rejection = Some(Box::new(Rejection {
         table: name,
         key_token,
@@ -201,7 +203,11 @@ impl Opened {
         }
         let name = &self.routes[&route];
         self.tables.get_mut(name).ok_or_else(|| {
-            SinkError::new(ErrorKind::Internal, "write row", "a table without its target")
+            SinkError::new(
+                ErrorKind::Internal,
+                "write row",
+                "a table without its target",
+            )
         })
     }
 
@@ -302,7 +308,9 @@ impl Opened {
 
 fn is_fold_due(table: &mut Table, policy: &FoldConfig) -> bool {
     let standing = lock(&table.fold);
-    table.pending.retain(|pending| pending.epoch > standing.folded);
+    table
+        .pending
+        .retain(|pending| pending.epoch > standing.folded);
     let rows: u64 = table.pending.iter().map(|pending| pending.rows).sum();
     let Some(first) = table.pending.first() else {
         return false;
@@ -332,7 +340,9 @@ fn write_row(
         return put_come(table, &come, config);
     }
     match (row.operation, row.before, row.after) {
-        (Operation::Read, _, Some(image)) if table.note.is_loading && !table.layout.is_keyless() => {
+        (Operation::Read, _, Some(image))
+            if table.note.is_loading && !table.layout.is_keyless() =>
+        {
             table.put_loaded(part(row, image))
         }
         (Operation::Insert | Operation::Read, _, Some(_)) => put_come(table, row, config),
@@ -369,7 +379,9 @@ fn put_come(
     row: &RowChange<'_>,
     config: &ClickHouseConfig,
 ) -> Result<(), Refusal> {
-    let Some(image) = row.after else { return Ok(()) };
+    let Some(image) = row.after else {
+        return Ok(());
+    };
     let mut part = part(row, image);
     // What an update's image lacks has not changed.
     part.also = row.before;
@@ -384,7 +396,9 @@ fn put_gone(
     row: &RowChange<'_>,
     config: &ClickHouseConfig,
 ) -> Result<(), Refusal> {
-    let Some(image) = row.before else { return Ok(()) };
+    let Some(image) = row.before else {
+        return Ok(());
+    };
     let part = part(row, image);
     match config.mode {
         Mode::Mvcc => table.put_deleted(part, now_ms()),
@@ -402,7 +416,10 @@ fn insert_sql(name: &str, columns: &[(String, String)]) -> String {
 
 /// What a repetition of an insert is known by.
 fn token(label: &str, table: &str, rows: &Rows) -> String {
-    format!("{label} {table} {}-{} {}", rows.first, rows.last, rows.count)
+    format!(
+        "{label} {table} {}-{} {}",
+        rows.first, rows.last, rows.count
+    )
 }
 
 fn send(
@@ -453,7 +470,13 @@ impl Sink for ClickHouseSink {
             last_inserted: kept.watermark,
             covered_at: Instant::now(),
             pending_marks: Vec::new(),
-            life: format!("{:x}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()),
+            life: format!(
+                "{:x}",
+                SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default()
+                    .as_nanos()
+            ),
             client,
         };
         for (name, note) in kept.tables {
@@ -505,7 +528,10 @@ impl Sink for ClickHouseSink {
         let watermark = watermark.max(opened.watermark);
         crash_point("flush-cursor");
         let notes = opened.structure.take_notes(&opened.tables);
-        let notes: Vec<_> = notes.iter().map(|(name, note)| (name.as_str(), note)).collect();
+        let notes: Vec<_> = notes
+            .iter()
+            .map(|(name, note)| (name.as_str(), note))
+            .collect();
         state.put(&opened.client, Some((cursor, watermark)), &notes, &[])?;
         crash_point("flush-done");
         opened.watermark = watermark;
@@ -635,7 +661,9 @@ impl ClickHouseSink {
         let folder = opened.folder.as_ref();
         match ddl.kind {
             DdlKind::CreateTable => match newest {
-                Some(schema) => structure.create_anew((client, folder), tables, &schema, change.sequence),
+                Some(schema) => {
+                    structure.create_anew((client, folder), tables, &schema, change.sequence)
+                }
                 None => Ok(()),
             },
             DdlKind::DropTable => structure.drop_table((client, folder), tables, &name),

@@ -20,7 +20,10 @@ pub(crate) fn of(table: &Table) -> (String, String) {
     }
     let mut text = match rows {
         0 => "nothing pending, the base is up to date".to_owned(),
-        rows => format!("{rows} changes pending, the base is {:.1} s old", age(oldest_us)),
+        rows => format!(
+            "{rows} changes pending, the base is {:.1} s old",
+            age(oldest_us)
+        ),
     };
     match standing.last_end {
         None => text.push_str(", no fold since the start"),

@@ -50,10 +50,7 @@ fn source_name(schema: &TableSchema) -> String {
 /// Whether two versions of a table are the same for the target.
 fn same_shape(a: &TableSchema, b: &TableSchema) -> bool {
     let column = |x: &change::Column, y: &change::Column| {
-        x.name == y.name
-            && x.kind == y.kind
-            && x.nullable == y.nullable
-            && x.comment == y.comment
+        x.name == y.name && x.kind == y.kind && x.nullable == y.nullable && x.comment == y.comment
     };
     a.columns.len() == b.columns.len()
         && a.columns.iter().zip(&b.columns).all(|(x, y)| column(x, y))
@@ -156,22 +153,27 @@ impl Structure {
         let fits = match &described {
             Ok(rows) => layout.describe(rows, self.range).is_ok(),
             // Unknown table: it was dropped behind the sink's back, or in the middle of a statement.
-            Err(error) if error.kind == ErrorKind::Unavailable && error.detail.contains("UNKNOWN") => {
+            Err(error)
+                if error.kind == ErrorKind::Unavailable && error.detail.contains("UNKNOWN") =>
+            {
                 false
             }
             Err(error) => return Err(error.clone()),
         };
-        let mut table = Table::new(source.to_owned(), names.clone(), layout, note, (folded, folded + 1));
+        let mut table = Table::new(
+            source.to_owned(),
+            names.clone(),
+            layout,
+            note,
+            (folded, folded + 1),
+        );
         if !fits {
             // The statement that was under way is delivered again.
             return Ok(table);
         }
         let layout = Arc::clone(&table.layout);
         if self.is_mvcc() {
-            client.run(
-                "make the delta",
-                &layout.create_delta(&names.delta()),
-            )?;
+            client.run("make the delta", &layout.create_delta(&names.delta()))?;
         }
         self.clean(client, &table, cursor)?;
         let parts = (&*names.base(), &*names.delta());
@@ -287,7 +289,12 @@ impl Structure {
         let reason = format!(
             "{reason}; fix: headwater heal CONFIG {name} --resnapshot copies it in its new structure"
         );
-        Err(rejection(schema, (None, sequence), table.names.shown(), reason))
+        Err(rejection(
+            schema,
+            (None, sequence),
+            table.names.shown(),
+            reason,
+        ))
     }
 
     fn create(
@@ -335,12 +342,15 @@ impl Structure {
             ))));
         }
         self.check_partition(client, schema, &layout, &names, sequence)?;
-        let is_empty = !was_there
-            || client.number("count rows", &format!("SELECT count() FROM {base}"))? == 0;
+        let is_empty =
+            !was_there || client.number("count rows", &format!("SELECT count() FROM {base}"))? == 0;
         let folded = self.folded.get(&name).copied().unwrap_or(0);
         if self.is_mvcc() {
             let delta = names.delta();
-            client.run("drop an old delta", &format!("DROP TABLE IF EXISTS {delta}"))?;
+            client.run(
+                "drop an old delta",
+                &format!("DROP TABLE IF EXISTS {delta}"),
+            )?;
             client.run("create the delta", &layout.create_delta(&delta))?;
         }
         let parts = (&*base, &*names.delta());
@@ -350,7 +360,13 @@ impl Structure {
         if is_copied && !is_empty {
             note.copy_from = sequence;
         }
-        let table = Table::new(name.clone(), names.clone(), layout, note, (folded, folded + 1));
+        let table = Table::new(
+            name.clone(),
+            names.clone(),
+            layout,
+            note,
+            (folded, folded + 1),
+        );
         self.put_note(client, &table)?;
         tables.insert(name, table);
         Ok(())
@@ -368,7 +384,9 @@ impl Structure {
             "SELECT engine FROM system.databases WHERE name = {}",
             literal(&names.database)
         );
-        let engine = client.cell("look at the database", &sql)?.unwrap_or_default();
+        let engine = client
+            .cell("look at the database", &sql)?
+            .unwrap_or_default();
         match engine.as_str() {
             "Atomic" => Ok(()),
             other => Err(rejection(
@@ -501,7 +519,10 @@ impl Structure {
         };
         wait_for_fold(table)?;
         let names = &table.names;
-        client.run("drop the view", &format!("DROP VIEW IF EXISTS {}", names.view()))?;
+        client.run(
+            "drop the view",
+            &format!("DROP VIEW IF EXISTS {}", names.view()),
+        )?;
         for part in [
             names.base(),
             names.delta(),
@@ -539,7 +560,10 @@ impl Structure {
         ddl: &Ddl<'_>,
     ) -> Result<(), SinkError> {
         let mut words = ddl.sql.split_whitespace();
-        if !words.next().is_some_and(|word| word.eq_ignore_ascii_case("drop")) {
+        if !words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("drop"))
+        {
             return Ok(());
         }
         let prefix = format!("{}.", ddl.database);
@@ -600,13 +624,19 @@ impl Structure {
         let (old, new) = (table.names.clone(), self.names(&schema));
         let create = format!("CREATE DATABASE IF NOT EXISTS {}", quote(&new.database));
         client.run("create the database", &create)?;
-        client.run("drop the view", &format!("DROP VIEW IF EXISTS {}", old.view()))?;
+        client.run(
+            "drop the view",
+            &format!("DROP VIEW IF EXISTS {}", old.view()),
+        )?;
         for (part, renamed, name) in [
             (old.base(), new.base(), old.base_name()),
             (old.delta(), new.delta(), old.delta_name()),
         ] {
             if self.exists(client, &old.database, &name)? {
-                client.run("rename the table", &format!("RENAME TABLE {part} TO {renamed}"))?;
+                client.run(
+                    "rename the table",
+                    &format!("RENAME TABLE {part} TO {renamed}"),
+                )?;
             }
         }
         let (folded, epoch) = (lock(&table.fold).folded, table.epoch);
@@ -668,8 +698,12 @@ impl Structure {
             let next = Arc::new(next);
             return self.adopt(client, table, next, schema);
         }
-        let plan = alter::plan(&table.layout, &mut next, Some((change.ddl.sql, change.ddl.sql_mode)))
-            .map_err(park)?;
+        let plan = alter::plan(
+            &table.layout,
+            &mut next,
+            Some((change.ddl.sql, change.ddl.sql_mode)),
+        )
+        .map_err(park)?;
         match &plan {
             Plan::Same => {
                 next.describe(&described, self.range).map_err(park)?;
@@ -681,7 +715,10 @@ impl Structure {
             Plan::Alter(_) | Plan::Rebuild(_) => settle(folder, table)?,
         }
         let staging = table.names.next();
-        client.run("follow a statement", &format!("DROP TABLE IF EXISTS {staging}"))?;
+        client.run(
+            "follow a statement",
+            &format!("DROP TABLE IF EXISTS {staging}"),
+        )?;
         match self.make_next(client, table, &next, &plan) {
             Err(error) if is_for_good(&error) => return Err(park(NoLayout(error.detail))),
             made => made?,
@@ -762,14 +799,20 @@ impl Structure {
         let folded = lock(&table.fold).folded;
         let grace = Duration::from_millis(self.config.fold.grace_ms);
         if self.is_mvcc() {
-            client.run("follow a statement", &format!("DROP TABLE IF EXISTS {delta_next}"))?;
+            client.run(
+                "follow a statement",
+                &format!("DROP TABLE IF EXISTS {delta_next}"),
+            )?;
             client.run("follow a statement", &next.create_delta(&delta_next))?;
         }
         self.put_view(client, next, &names, (&staging, &delta_next), folded)?;
         crash_point("ddl-view");
         // Who has read the former view's text comes to the former base.
         std::thread::sleep(grace);
-        client.run("follow a statement", &format!("DROP TABLE IF EXISTS {second}"))?;
+        client.run(
+            "follow a statement",
+            &format!("DROP TABLE IF EXISTS {second}"),
+        )?;
         client.run(
             "follow a statement",
             &format!("CREATE TABLE {second} CLONE AS {staging}"),
@@ -781,7 +824,10 @@ impl Structure {
         crash_point("ddl-exchange");
         if self.is_mvcc() {
             // The former one is folded, and nobody reads it any more.
-            client.run("follow a statement", &format!("DROP TABLE IF EXISTS {delta}"))?;
+            client.run(
+                "follow a statement",
+                &format!("DROP TABLE IF EXISTS {delta}"),
+            )?;
             client.run("follow a statement", &next.create_delta(&delta))?;
         }
         self.put_view(client, next, &names, (&base, &delta), folded)?;
@@ -815,7 +861,10 @@ impl Structure {
             };
             if !fits {
                 // Everything in it is folded: a statement waits for that.
-                client.run("follow a statement", &format!("DROP TABLE IF EXISTS {delta}"))?;
+                client.run(
+                    "follow a statement",
+                    &format!("DROP TABLE IF EXISTS {delta}"),
+                )?;
                 client.run("follow a statement", &next.create_delta(&delta))?;
             }
         }
@@ -945,7 +994,11 @@ fn settle(folder: Option<&Folder>, table: &mut Table) -> Result<(), SinkError> {
     let Some(folder) = folder else { return Ok(()) };
     if table.rows.count > 0 {
         let detail = "a statement came before what was written before it was flushed";
-        return Err(SinkError::new(ErrorKind::Internal, "follow a statement", detail));
+        return Err(SinkError::new(
+            ErrorKind::Internal,
+            "follow a statement",
+            detail,
+        ));
     }
     wait_for_fold(table)?;
     let folded = lock(&table.fold).folded;

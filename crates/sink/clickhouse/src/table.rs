@@ -186,8 +186,8 @@ impl Table {
     }
 
     pub(crate) fn byte_count(&self) -> usize {
-        let notes = self.told.len() * size_of::<(u64, u64)>()
-            + self.waiting.len() * size_of::<Waiting>();
+        let notes =
+            self.told.len() * size_of::<(u64, u64)>() + self.waiting.len() * size_of::<Waiting>();
         self.rows.data.len() + self.load.data.len() + self.keys.len() + notes
     }
 

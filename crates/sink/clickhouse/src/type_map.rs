@@ -93,7 +93,9 @@ pub(crate) fn default_expression(column: &Column, target: &str) -> Option<String
         Some(text) => text.as_str(),
         None if column.nullable => return None,
         None => match &column.kind {
-            ColumnType::Enum { members } => return members.first().map(|m| crate::names::literal(m)),
+            ColumnType::Enum { members } => {
+                return members.first().map(|m| crate::names::literal(m));
+            }
             _ => return None,
         },
     };

@@ -14,10 +14,22 @@ const ROWS: i64 = 10_000_000;
 /// Queries over one table, as people write them.
 const QUERIES: [(&str, &str); 5] = [
     ("sum", "SELECT sum(amount), sum(qty) FROM {t}"),
-    ("group", "SELECT cat, count(), sum(qty) FROM {t} GROUP BY cat ORDER BY cat"),
-    ("filter", "SELECT count(), max(amount) FROM {t} WHERE qty > 900"),
-    ("text", "SELECT count(), uniq(name) FROM {t} WHERE name LIKE '%77%'"),
-    ("wide", "SELECT sum(cityHash64(id, cat, amount, qty, name)) FROM {t}"),
+    (
+        "group",
+        "SELECT cat, count(), sum(qty) FROM {t} GROUP BY cat ORDER BY cat",
+    ),
+    (
+        "filter",
+        "SELECT count(), max(amount) FROM {t} WHERE qty > 900",
+    ),
+    (
+        "text",
+        "SELECT count(), uniq(name) FROM {t} WHERE name LIKE '%77%'",
+    ),
+    (
+        "wide",
+        "SELECT sum(cityHash64(id, cat, amount, qty, name)) FROM {t}",
+    ),
 ];
 
 fn schema() -> Arc<TableSchema> {
@@ -33,11 +45,20 @@ fn schema() -> Arc<TableSchema> {
             column("id", INT),
             column("cat", TEXT),
             column("amount", decimal),
-            column("qty", ColumnType::Int { bytes: 4, unsigned: false }),
+            column(
+                "qty",
+                ColumnType::Int {
+                    bytes: 4,
+                    unsigned: false,
+                },
+            ),
             column("name", TEXT),
         ],
     ));
-    table.columns.iter_mut().for_each(|column| column.nullable = false);
+    table
+        .columns
+        .iter_mut()
+        .for_each(|column| column.nullable = false);
     Arc::new(table)
 }
 
@@ -142,14 +163,21 @@ fn reading_costs_little_more_than_a_plain_table() {
     };
     plain(&mut http);
     let base_cost = cpu(&target, "cost.plain");
-    let base = ratio("t__base after 10 folds", &cpu(&target, "cost.t__base"), &base_cost);
+    let base = ratio(
+        "t__base after 10 folds",
+        &cpu(&target, "cost.t__base"),
+        &base_cost,
+    );
     drop(driver);
     // From here on the view's own cost: both hold the same rows, merged.
     http.query("OPTIMIZE TABLE cost.t__base FINAL");
     plain(&mut http);
     let base_cost = cpu(&target, "cost.plain");
     let empty = ratio("t, nothing pending", &cpu(&target, "cost.t"), &base_cost);
-    let mut driver = Driver::new(config(&target, json!({"fold": {"rows": 100_000_000, "age_ms": 80_000_000}})));
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"rows": 100_000_000, "age_ms": 80_000_000}}),
+    ));
     updates(&mut driver, &table, (10_000, 0), 20);
     let ten = ratio("t, 10,000 pending", &cpu(&target, "cost.t"), &base_cost);
     updates(&mut driver, &table, (90_000, 0), 21);
@@ -160,9 +188,17 @@ fn reading_costs_little_more_than_a_plain_table() {
     for round in 0..10 {
         http.query(&format!("INSERT INTO cost.rmt SELECT id, cat, amount, qty + 1, name, 2 + {round}, 0 FROM cost.plain WHERE id % 1000 = {round}"));
     }
-    ratio("ReplacingMergeTree with FINAL", &cpu(&target, "cost.rmt FINAL"), &base_cost);
+    ratio(
+        "ReplacingMergeTree with FINAL",
+        &cpu(&target, "cost.rmt FINAL"),
+        &base_cost,
+    );
     http.query("CREATE VIEW cost.peer AS SELECT * FROM cost.rmt FINAL WHERE _deleted = 0");
-    ratio("a view with FINAL, as PeerDB advises", &cpu(&target, "cost.peer"), &base_cost);
+    ratio(
+        "a view with FINAL, as PeerDB advises",
+        &cpu(&target, "cost.peer"),
+        &base_cost,
+    );
     assert!(base <= 1.25, "t__base {base:.2}");
     assert!(empty <= 1.1, "t, nothing pending {empty:.2}");
     assert!(ten <= 1.5, "t, 10,000 pending {ten:.2}");
@@ -175,7 +211,10 @@ fn changes_are_written_at_a_hundred_thousand_a_second_or_near_the_raw_rate() {
     const CHANGES: i64 = 1_000_000;
     let target = ClickHouse::start();
     let table = schema();
-    let mut driver = Driver::new(config(&target, json!({"fold": {"rows": 200_000, "age_ms": 2000}})));
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"rows": 200_000, "age_ms": 2000}}),
+    ));
     let (mut old, mut new) = (Default::default(), Default::default());
     let mut took = std::time::Duration::ZERO;
     let mut n = 0;
@@ -184,7 +223,11 @@ fn changes_are_written_at_a_hundred_thousand_a_second_or_near_the_raw_rate() {
         let batch: Vec<_> = (n..n + 50_000)
             .map(|n| {
                 let id = n * 7919 % 400_000;
-                (image(&cells(id, 0, &mut old)), image(&cells(id, n % 100, &mut new)), n % 10)
+                (
+                    image(&cells(id, 0, &mut old)),
+                    image(&cells(id, n % 100, &mut new)),
+                    n % 10,
+                )
             })
             .collect();
         let started = Instant::now();
@@ -218,9 +261,18 @@ fn changes_are_written_at_a_hundred_thousand_a_second_or_near_the_raw_rate() {
     http.query("CREATE TABLE cost.rows (id Int64, cat String, amount Decimal(18, 2), qty Int32, name String, a UInt64, b UInt64, c UInt64, d UInt64, e UInt64) ENGINE = MergeTree ORDER BY (id, a) SETTINGS fsync_after_insert = 1, fsync_part_directory = 1");
     let started = Instant::now();
     for _ in 0..5 {
-        http.insert("INSERT INTO cost.rows SETTINGS async_insert = 0 FORMAT RowBinary", &bytes);
+        http.insert(
+            "INSERT INTO cost.rows SETTINGS async_insert = 0 FORMAT RowBinary",
+            &bytes,
+        );
     }
     let raw = 500_000.0 / started.elapsed().as_secs_f64();
-    eprintln!("{rate:.0} changes/s, folds meanwhile; raw inserts {raw:.0} rows/s; {:.2} of it", rate / raw);
-    assert!(rate >= 100_000.0 || rate >= 0.6 * raw, "{rate:.0} of {raw:.0}");
+    eprintln!(
+        "{rate:.0} changes/s, folds meanwhile; raw inserts {raw:.0} rows/s; {:.2} of it",
+        rate / raw
+    );
+    assert!(
+        rate >= 100_000.0 || rate >= 0.6 * raw,
+        "{rate:.0} of {raw:.0}"
+    );
 }

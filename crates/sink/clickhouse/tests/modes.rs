@@ -64,7 +64,10 @@ fn the_worked_example_gives_its_results_in_mode_sign_version() {
     );
     let last = "8\ttt\t2022-05-29 12:32:26\t1\t194";
     assert_eq!(target.query("SELECT * FROM migrate.t1 FINAL"), last);
-    assert_eq!(target.query("SELECT * FROM migrate.t1 FINAL WHERE _sign = 1"), last);
+    assert_eq!(
+        target.query("SELECT * FROM migrate.t1 FINAL WHERE _sign = 1"),
+        last
+    );
     assert_eq!(
         target.query("SELECT * FROM migrate.t1__v"),
         "8\ttt\t2022-05-29 12:32:26"
@@ -80,11 +83,17 @@ fn the_worked_example_gives_its_results_in_mode_sign_version() {
 #[test]
 fn the_worked_example_gives_its_results_in_mode_mvcc() {
     let target = ClickHouse::start();
-    let mut driver = Driver::new(config(&target, json!({"fold": {"age_ms": 50, "grace_ms": 10}})));
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"age_ms": 50, "grace_ms": 10}}),
+    ));
     play_example(&mut driver, &target);
     let row = "8\ttt\t2022-05-29 12:32:26\t1\t194";
     assert_eq!(target.query("SELECT * FROM migrate.t1"), row);
-    assert_eq!(target.query("SELECT * FROM migrate.t1 WHERE _sign = 1"), row);
+    assert_eq!(
+        target.query("SELECT * FROM migrate.t1 WHERE _sign = 1"),
+        row
+    );
     driver.wait_folded();
     assert_eq!(target.query("SELECT * FROM migrate.t1__base"), row);
     assert_eq!(target.query("SELECT _dversion FROM migrate.t1__base"), "0");
@@ -112,9 +121,15 @@ fn a_collapsing_table_with_the_examples_rows_loses_the_update_and_ours_does_not(
          VersionedCollapsingMergeTree(_sign, _version) ORDER BY id",
     );
     for rows in ["(8, 1, 1, 66)", "(8, 1, -1, 194), (8, 2, 1, 194)"] {
-        http.query(&format!("INSERT INTO plain.t1 SETTINGS async_insert = 0 VALUES {rows}"));
+        http.query(&format!(
+            "INSERT INTO plain.t1 SETTINGS async_insert = 0 VALUES {rows}"
+        ));
     }
-    assert_eq!(http.query("SELECT v FROM plain.t1 FINAL"), "1", "the update is lost");
+    assert_eq!(
+        http.query("SELECT v FROM plain.t1 FINAL"),
+        "1",
+        "the update is lost"
+    );
     let settings = json!({"mode": "sign_version", "engine": "versioned_collapsing"});
     let mut driver = Driver::new(config(&target, settings));
     play_example(&mut driver, &target);
@@ -132,7 +147,8 @@ fn a_collapsing_table_with_the_examples_rows_loses_the_update_and_ours_does_not(
 #[test]
 fn layout_clean_and_plain_name_base_show_only_the_sources_columns() {
     let target = ClickHouse::start();
-    let settings = json!({"layout": "clean", "plain_name": "base", "fold": {"age_ms": 50, "grace_ms": 10}});
+    let settings =
+        json!({"layout": "clean", "plain_name": "base", "fold": {"age_ms": 50, "grace_ms": 10}});
     let mut driver = Driver::new(config(&target, settings));
     play_example(&mut driver, &target);
     let row = "8\ttt\t2022-05-29 12:32:26";
@@ -143,14 +159,18 @@ fn layout_clean_and_plain_name_base_show_only_the_sources_columns() {
         target.query("SELECT _sign, _version, _dversion FROM migrate.t1"),
         "1\t194\t0"
     );
-    let shown = target.query("SELECT name FROM system.columns WHERE database = 'migrate' AND table = 't1__live'");
+    let shown = target
+        .query("SELECT name FROM system.columns WHERE database = 'migrate' AND table = 't1__live'");
     assert_eq!(shown, "id\nname\nbirth");
 }
 
 #[test]
 fn a_large_transaction_is_many_inserts_and_one_appearance() {
     let target = ClickHouse::start();
-    let mut driver = Driver::new(config(&target, json!({"fold": {"rows": 1, "age_ms": 10, "grace_ms": 10}})));
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"rows": 1, "age_ms": 10, "grace_ms": 10}}),
+    ));
     let table = t1();
     driver.begin();
     for piece in 0..5 {
@@ -159,7 +179,11 @@ fn a_large_transaction_is_many_inserts_and_one_appearance() {
         }
         driver.flush();
         driver.sink.idle().unwrap();
-        assert_eq!(target.query("SELECT count() FROM migrate.t1"), "0", "nothing before its commit");
+        assert_eq!(
+            target.query("SELECT count() FROM migrate.t1"),
+            "0",
+            "nothing before its commit"
+        );
         assert_eq!(target.query("SELECT count() FROM migrate.t1__base"), "0");
     }
     driver.commit();
@@ -178,26 +202,43 @@ fn what_a_broken_life_left_behind_comes_again_once() {
     driver.begin();
     driver.copy(&table, CopyStage::Begun);
     let row = image(&[int(1), text("copied"), Cell::Null]);
-    driver.row(&table, Operation::Read, None, Some(read(&row))).unwrap();
+    driver
+        .row(&table, Operation::Read, None, Some(read(&row)))
+        .unwrap();
     driver.commit();
     driver.flush();
     let place = driver.sequence;
     // A flush whose cursor is not written: the rows are there, and nobody may see them.
     driver.begin();
     let second = image(&[int(2), text("copied"), Cell::Null]);
-    driver.row(&table, Operation::Read, None, Some(read(&second))).unwrap();
-    driver.update(&table, &[int(1), text("copied"), Cell::Null], &[int(1), text("new"), Cell::Null]);
+    driver
+        .row(&table, Operation::Read, None, Some(read(&second)))
+        .unwrap();
+    driver.update(
+        &table,
+        &[int(1), text("copied"), Cell::Null],
+        &[int(1), text("new"), Cell::Null],
+    );
     let other = Driver::new(settings());
     assert_eq!(other.sequence, place);
-    let refused = driver.sink.flush(&driver.cursor()).expect_err("another took over");
+    let refused = driver
+        .sink
+        .flush(&driver.cursor())
+        .expect_err("another took over");
     assert_eq!(refused.kind, change::contract::ErrorKind::Fenced);
     let mut third = Driver::new(settings());
     assert_eq!(third.sequence, place);
     assert_eq!(target.query("SELECT count() FROM migrate.t1"), "1");
     assert_eq!(target.query("SELECT count() FROM migrate.t1__delta"), "0");
     third.begin();
-    third.row(&table, Operation::Read, None, Some(read(&second))).unwrap();
-    third.update(&table, &[int(1), text("copied"), Cell::Null], &[int(1), text("new"), Cell::Null]);
+    third
+        .row(&table, Operation::Read, None, Some(read(&second)))
+        .unwrap();
+    third.update(
+        &table,
+        &[int(1), text("copied"), Cell::Null],
+        &[int(1), text("new"), Cell::Null],
+    );
     third.copy(&table, CopyStage::Done);
     third.commit();
     third.flush();
@@ -228,10 +269,21 @@ fn many_folds_leave_few_parts_and_no_mutation() {
         driver.wait_folded();
     }
     let mut http = target.client();
-    assert_eq!(http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1__base"), "50\t299");
-    assert_eq!(http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1"), "50\t299");
-    http.wait("SELECT count() FROM system.mutations WHERE NOT is_done AND database = 'migrate'", "0", LIMIT);
-    let parts = http.number("SELECT count() FROM system.parts WHERE active AND database = 'migrate'");
+    assert_eq!(
+        http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1__base"),
+        "50\t299"
+    );
+    assert_eq!(
+        http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1"),
+        "50\t299"
+    );
+    http.wait(
+        "SELECT count() FROM system.mutations WHERE NOT is_done AND database = 'migrate'",
+        "0",
+        LIMIT,
+    );
+    let parts =
+        http.number("SELECT count() FROM system.parts WHERE active AND database = 'migrate'");
     assert!(parts < 300, "{parts} parts");
     let folds = driver.sink.details()[0].1.clone();
     assert!(folds.contains("(300 since the start)"), "{folds}");
@@ -240,13 +292,18 @@ fn many_folds_leave_few_parts_and_no_mutation() {
 #[test]
 fn a_point_read_touches_one_granule_of_each_arm_and_an_empty_delta_costs_no_set() {
     let target = ClickHouse::start();
-    let mut driver = Driver::new(config(&target, json!({"fold": {"age_ms": 100_000, "rows": 1_000_000}})));
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"age_ms": 100_000, "rows": 1_000_000}}),
+    ));
     let table = t1();
     driver.begin();
     driver.copy(&table, CopyStage::Begun);
     for id in 0..100_000 {
         let row = image(&[int(id), text("x"), Cell::Null]);
-        driver.row(&table, Operation::Read, None, Some(read(&row))).unwrap();
+        driver
+            .row(&table, Operation::Read, None, Some(read(&row)))
+            .unwrap();
     }
     driver.copy(&table, CopyStage::Done);
     driver.commit();
@@ -256,7 +313,11 @@ fn a_point_read_touches_one_granule_of_each_arm_and_an_empty_delta_costs_no_set(
     assert!(!plan.contains("CreatingSet"), "{plan}");
     driver.begin();
     for id in 0..20_000 {
-        driver.update(&table, &[int(id), text("x"), Cell::Null], &[int(id), text("y"), Cell::Null]);
+        driver.update(
+            &table,
+            &[int(id), text("x"), Cell::Null],
+            &[int(id), text("y"), Cell::Null],
+        );
     }
     driver.commit();
     driver.flush();
@@ -265,7 +326,10 @@ fn a_point_read_touches_one_granule_of_each_arm_and_an_empty_delta_costs_no_set(
     // No pending key is the one that is asked for.
     let of_delta = plan.split("t1__delta").nth(1).unwrap_or_default();
     assert!(of_delta.contains("Granules: 0"), "{plan}");
-    assert_eq!(target.query("SELECT count() FROM migrate.t1 WHERE id = 77000"), "1");
+    assert_eq!(
+        target.query("SELECT count() FROM migrate.t1 WHERE id = 77000"),
+        "1"
+    );
 }
 
 #[test]

@@ -167,8 +167,13 @@ impl Driver {
 
     pub fn update(&mut self, table: &TableSchema, before: &[Cell<'_>], after: &[Cell<'_>]) {
         let (before, after) = (image(before), image(after));
-        self.row(table, Operation::Update, Some(read(&before)), Some(read(&after)))
-            .expect("the row is written");
+        self.row(
+            table,
+            Operation::Update,
+            Some(read(&before)),
+            Some(read(&after)),
+        )
+        .expect("the row is written");
     }
 
     pub fn delete(&mut self, table: &TableSchema, before: &[Cell<'_>]) {
