@@ -54,6 +54,20 @@ impl ClickHouse {
         self.port
     }
 
+    /// CPU time that the engine has used, seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        let pid = std::fs::read_to_string(self.dir.path().join("pid")).unwrap_or_default();
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        let ticks = |at: usize| {
+            let word = after_name.split(' ').nth(at);
+            word.and_then(|word| word.parse::<f64>().ok())
+                .unwrap_or(0.0)
+        };
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Path {
         self.dir.path()
@@ -121,7 +135,27 @@ impl Http {
 
     /// The answer, or the server's complaint; a connection that broke is an error too.
     pub fn try_query(&mut self, sql: &str) -> Result<Vec<u8>, String> {
-        let answer = self.exchange(sql);
+        self.ask("", sql.as_bytes())
+    }
+
+    /// Rows of a format after an INSERT that must succeed.
+    pub fn insert(&mut self, sql: &str, data: &[u8]) {
+        let mut query = String::from("&query=");
+        for byte in sql.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => query.push(char::from(byte)),
+                _ => {
+                    let _ = write!(query, "%{byte:02X}");
+                }
+            }
+        }
+        if let Err(complaint) = self.ask(&query, data) {
+            panic!("{complaint}\n  in: {sql}");
+        }
+    }
+
+    fn ask(&mut self, query: &str, body: &[u8]) -> Result<Vec<u8>, String> {
+        let answer = self.exchange(query, body);
         if answer.is_err() {
             self.stream = None;
         }
@@ -132,7 +166,7 @@ impl Http {
         }
     }
 
-    fn exchange(&mut self, sql: &str) -> std::io::Result<(u16, Vec<u8>)> {
+    fn exchange(&mut self, query: &str, data: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
         if self.stream.is_none() {
             let stream = TcpStream::connect(("127.0.0.1", self.port))?;
             stream.set_nodelay(true)?;
@@ -141,12 +175,12 @@ impl Http {
         }
         let stream = self.stream.as_mut().expect("it was just connected");
         let mut request = format!(
-            "POST /?enable_http_compression=0{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            "POST /?enable_http_compression=0{}{query} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
             self.settings,
-            sql.len()
+            data.len()
         )
         .into_bytes();
-        request.extend_from_slice(sql.as_bytes());
+        request.extend_from_slice(data);
         stream.get_mut().write_all(&request)?;
         let mut line = String::new();
         stream.read_line(&mut line)?;

@@ -14,6 +14,8 @@ const DATABASES: [(&str, &str); 4] = [
     ("mariadb11", "23309"),
 ];
 const KAFKA_PORT: &str = "29092";
+const CLICKHOUSE: &str = "crates/testkit/servers/clickhouse.sh";
+const CLICKHOUSE_PORT: &str = "28123";
 
 fn folder(name: &str) -> String {
     root().join(FOLDER).join(name).display().to_string()
@@ -39,6 +41,13 @@ pub fn up() -> bool {
         Some(line) => println!("kafka: {line}"),
         None => all = false,
     }
+    match script_output(
+        CLICKHOUSE,
+        &["start", &folder("clickhouse"), CLICKHOUSE_PORT],
+    ) {
+        Some(line) => println!("clickhouse: {line}"),
+        None => all = false,
+    }
     all
 }
 
@@ -54,6 +63,10 @@ pub fn down() -> bool {
     let kafka = folder("kafka");
     if PathBuf::from(&kafka).join("server.properties").exists() {
         all &= script(KAFKA, &["kill", &kafka]);
+    }
+    let clickhouse = folder("clickhouse");
+    if PathBuf::from(&clickhouse).join("port").exists() {
+        all &= script(CLICKHOUSE, &["kill", &clickhouse]);
     }
     let _ = std::fs::remove_dir_all(root().join(FOLDER));
     all

@@ -712,7 +712,7 @@ impl Structure {
                 self.dirty.insert(name);
                 return Ok(());
             }
-            Plan::Alter(_) | Plan::Rebuild(_) => settle(folder, table, self.config.fold.grace_ms)?,
+            Plan::Alter(_) | Plan::Rebuild(_) => settle(folder, table)?,
         }
         let staging = table.names.next();
         client.run(
@@ -990,8 +990,16 @@ fn wait_for_fold(table: &Table) -> Result<(), SinkError> {
 }
 
 /// Folds all that is pending.
-fn settle(folder: Option<&Folder>, table: &mut Table, _grace_ms: u64) -> Result<(), SinkError> {
+fn settle(folder: Option<&Folder>, table: &mut Table) -> Result<(), SinkError> {
     let Some(folder) = folder else { return Ok(()) };
+    if table.rows.count > 0 {
+        let detail = "a statement came before what was written before it was flushed";
+        return Err(SinkError::new(
+            ErrorKind::Internal,
+            "follow a statement",
+            detail,
+        ));
+    }
     wait_for_fold(table)?;
     let folded = lock(&table.fold).folded;
     table.pending.retain(|pending| pending.epoch > folded);

@@ -323,10 +323,40 @@ fn a_point_read_touches_one_granule_of_each_arm_and_an_empty_delta_costs_no_set(
     driver.flush();
     let plan = target.query(explain);
     assert!(plan.contains("Granules: 1/12"), "{plan}");
+    // No pending key is the one that is asked for.
     let of_delta = plan.split("t1__delta").nth(1).unwrap_or_default();
-    assert!(of_delta.contains("Granules: 1/"), "{plan}");
+    assert!(of_delta.contains("Granules: 0"), "{plan}");
     assert_eq!(
         target.query("SELECT count() FROM migrate.t1 WHERE id = 77000"),
         "1"
     );
+}
+
+#[test]
+fn rows_that_wait_for_a_flush_are_not_left_behind_by_a_fold() {
+    let target = ClickHouse::start();
+    let mut driver = Driver::new(config(
+        &target,
+        json!({"fold": {"rows": 1, "age_ms": 10, "duty_percent": 100, "grace_ms": 10}}),
+    ));
+    let table = t1();
+    for round in 0..30 {
+        driver.begin();
+        driver.insert(&table, &[int(round * 2), text("x"), Cell::Null]);
+        driver.commit();
+        driver.flush();
+        // A row in the buffer, while the fold of what was flushed is due.
+        driver.begin();
+        driver.insert(&table, &[int(round * 2 + 1), text("x"), Cell::Null]);
+        driver.commit();
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        driver.sink.idle().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        driver.flush();
+        let wanted = (round * 2 + 2).to_string();
+        assert_eq!(target.query("SELECT count() FROM migrate.t1"), wanted);
+    }
+    driver.wait_folded();
+    assert_eq!(target.query("SELECT count() FROM migrate.t1__base"), "60");
+    assert_eq!(target.query("SELECT count() FROM migrate.t1"), "60");
 }
