@@ -772,7 +772,11 @@ impl Inner {
         }
         newest
             .into_iter()
-            .filter_map(|(table, (_, first, _, bytes))| {
+            .filter_map(|(table, (_, first, last, bytes))| {
+                let gone = state.get(&entry::gone_key(table));
+                if gone.is_some_and(|gone| gone.sequence > last) {
+                    return None;
+                }
                 let schema = TableSchema::decode(&bytes).ok()?;
                 Some((table, (Arc::new(schema), first)))
             })

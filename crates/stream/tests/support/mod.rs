@@ -318,6 +318,26 @@ impl World {
         self.append();
     }
 
+    /// One chunk of a snapshot of table `t`.
+    pub fn chunk(&mut self, rows: &[Row]) {
+        let header = TransactionHeader {
+            snapshot: true,
+            ..TransactionHeader::default()
+        };
+        self.batch.clear();
+        self.batch.begin(&header);
+        for row in rows {
+            let image = row.image();
+            let mut writer = self
+                .batch
+                .row(TableId(1), SchemaVersion(1), RowMeta::default());
+            writer.copy_after(&image);
+            writer.finish(Operation::Read, 0, token(&image));
+        }
+        self.batch.commit(&TransactionTrailer::default(), 1);
+        self.append();
+    }
+
     fn append(&mut self) {
         let writer = self.writer.as_mut().unwrap();
         for entry in self.batch.entries() {
