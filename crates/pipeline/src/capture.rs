@@ -401,7 +401,7 @@ impl Capture {
                     if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
                         self.give_key(value)?;
                         self.streams
-                            .on_schema(value, &mut self.writer, &self.status);
+                            .on_schema(value, &mut self.writer, &self.status)?;
                     }
                 }
                 Entry::Commit {
