@@ -245,7 +245,7 @@ impl World {
     }
 
     pub fn open_with(options: Options, clock: Arc<TestClock>) -> World {
-        let (journal, writer) = journal::open(options).unwrap();
+        let (journal, writer) = open_journal(options);
         journal.set_retention_hold("streams", Some(25 * HOUR));
         let options = StreamsOptions {
             clock: Arc::clone(&clock) as Arc<dyn journal::Clock>,
@@ -419,6 +419,19 @@ impl World {
     pub fn close(mut self) {
         self.writer.take().unwrap().close().unwrap();
     }
+}
+
+/// A child that another test forks holds our locks until it runs its own program.
+fn open_journal(options: Options) -> (Journal, Writer) {
+    for _ in 0..200 {
+        match journal::open(options.clone()) {
+            Err(error) if error.kind() == journal::ErrorKind::Fenced => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+    journal::open(options).unwrap()
 }
 
 /// Source transactions that the journal holds.
