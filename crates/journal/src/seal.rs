@@ -172,10 +172,13 @@ pub(crate) fn open_piece(
     (count == raw_len).then_some(())
 }
 
+/// An opened data key and whose it is.
+type GroupKey = (KeyGroupId, Arc<CipherKey>);
+
 /// Data keys opened so far, shared by all readers of a journal.
 pub(crate) struct OpenKeys {
     pub provider: Arc<dyn KeyProvider>,
-    opened: Mutex<HashMap<Vec<u8>, (KeyGroupId, Arc<CipherKey>)>>,
+    opened: Mutex<HashMap<Vec<u8>, GroupKey>>,
     /// How often a group's keys were forgotten; none yet for those not in it.
     generations: Mutex<HashMap<KeyGroupId, u64>>,
 }
@@ -214,7 +217,7 @@ impl OpenKeys {
         Ok(cipher)
     }
 
-    fn remember(&self, wrapped: &[u8], cipher: (KeyGroupId, Arc<CipherKey>)) {
+    fn remember(&self, wrapped: &[u8], cipher: GroupKey) {
         let mut opened = locked(&self.opened);
         if opened.len() >= KEYS_MAX {
             opened.clear();

@@ -401,7 +401,7 @@ impl Capture {
                     if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
                         self.give_key(value)?;
                         self.streams
-                            .on_schema(value, &mut self.writer, &self.status);
+                            .on_schema(value, &mut self.writer, &self.status)?;
                     }
                 }
                 Entry::Commit {
@@ -436,25 +436,40 @@ impl Capture {
         Ok(())
     }
 
-    /// A table that was dropped, or of which something could not be decoded, has no stream from here on.
+    /// A table that was dropped or renamed, or of which something could not be decoded, has no stream from here on.
     fn end_streams(
         &mut self,
         table: TableId,
         operation: Operation,
         body: &[u8],
     ) -> Result<(), CaptureError> {
-        let is_drop = |ddl: Ddl<'_>| ddl.kind == DdlKind::DropTable;
-        let reason = match operation {
-            Operation::Ddl if Ddl::decode(body).is_ok_and(is_drop) => "its table was dropped",
-            Operation::Opaque => {
-                "a change of its table could not be decoded; heal the table, then enable the stream anew"
-            }
+        if operation == Operation::Opaque {
+            let sequence = self.writer.next_sequence();
+            let reason = "a change of its table could not be decoded; heal the table, then enable \
+                          the stream anew";
+            let (streams, writer) = (&mut self.streams, &mut self.writer);
+            return Ok(streams.end_streams(table, sequence, reason, writer)?);
+        }
+        // What does not decode is found by its readers.
+        let Ok(ddl) = Ddl::decode(body) else {
+            return Ok(());
+        };
+        let (gone, reason) = match ddl.kind {
+            DdlKind::DropTable => (Some(table), "its table was dropped"),
+            _ if !ddl.renamed_from.is_empty() => (
+                self.streams.table_named(ddl.renamed_from),
+                "its table was renamed; enable a stream of the new name",
+            ),
             _ => return Ok(()),
         };
-        let sequence = self.writer.next_sequence();
-        self.streams
-            .end_streams(table, sequence, reason, &mut self.writer)?;
-        Ok(())
+        match gone {
+            Some(table) if table.0 != 0 => {
+                Ok(self
+                    .streams
+                    .on_table_gone(table, reason, &mut self.writer)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn record(&mut self, descriptor: &RecordDescriptor, body: &[u8]) -> Result<(), CaptureError> {

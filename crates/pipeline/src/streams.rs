@@ -21,6 +21,7 @@ pub const RETENTION: Duration = Duration::from_secs(24 * 3600);
 const HOLD: Duration = Duration::from_secs(24 * 3600 + 900);
 /// Declared streams whose table is not known yet are looked at again after this.
 const DECLARED_INTERVAL: Duration = Duration::from_secs(1);
+const NO_KEY: &str = "its table has no key any more; give it one, then enable the stream anew";
 /// Name of the journal's hold.
 const HOLD_NAME: &str = "streams";
 
@@ -118,22 +119,30 @@ impl CaptureStreams {
 
     /// Makes a declared stream as soon as its table's first schema is written, in the same transaction: no row of the
     /// table that follows it is missed.
-    pub fn on_schema(&mut self, value: &[u8], writer: &mut Writer, status: &SourceStatus) {
-        if self.declared.is_empty() {
-            return;
-        }
+    ///
+    /// A table that lost its key has no stream from here on. Errors: the journal's.
+    pub fn on_schema(
+        &mut self,
+        value: &[u8],
+        writer: &mut Writer,
+        status: &SourceStatus,
+    ) -> Result<(), stream::Error> {
         // What does not decode is found by its readers.
         let Ok(schema) = TableSchema::decode(value) else {
-            return;
+            return Ok(());
         };
+        if schema.key().is_empty() {
+            let sequence = writer.next_sequence();
+            return self.end_streams(schema.table, sequence, NO_KEY, writer);
+        }
         let (keyspace, table) = (name::mapped(&schema.database), name::mapped(&schema.name));
         let wanted =
             |request: &&EnableStream| request.keyspace == keyspace && request.table == table;
         let Some(request) = self.declared.iter().find(wanted).cloned() else {
-            return;
+            return Ok(());
         };
         if self.driver.find_live(&keyspace, &table).is_some() {
-            return;
+            return Ok(());
         }
         let schema = Arc::new(schema);
         let outcome = Facts::of(status).with(|facts| {
@@ -143,6 +152,27 @@ impl CaptureStreams {
         if let Err(error) = outcome {
             self.tell(&request, &error);
         }
+        Ok(())
+    }
+
+    /// A table went: under this name there is none from here on.
+    ///
+    /// Errors: the journal's.
+    pub fn on_table_gone(
+        &mut self,
+        table: TableId,
+        reason: &str,
+        writer: &mut Writer,
+    ) -> Result<(), stream::Error> {
+        let sequence = writer.next_sequence();
+        self.end_streams(table, sequence, reason, writer)?;
+        self.driver.forget_table(table, writer)
+    }
+
+    /// The number of a captured table by the source's names, `database.table`.
+    pub fn table_named(&self, name: &str) -> Option<TableId> {
+        let (database, table) = name.split_once('.')?;
+        self.driver.table_named(database, table)
     }
 
     /// Ends the streams of a table that cannot be followed from `sequence` on.

@@ -5,6 +5,7 @@
 //! | `stream/s/NNNNNNNN` | one stream, by its number in hex |
 //! | `stream/h/NNNNNNNN/HHHHHHHH` | one shard of it |
 //! | `stream/t/RESOURCE` | tags of a table or keyspace: its shown names, `keyspace` or `keyspace/table` |
+//! | `stream/d/TABLE` | set when the table was dropped or renamed, by its number in the journal |
 //! | `stream/next` | the next stream's number |
 //!
 //! Values begin with a version byte. Numbers are varints.
@@ -19,6 +20,7 @@ use change::wire::{WireError, WireReader, put_bytes, put_i64, put_option, put_u6
 pub(crate) const STREAM_PREFIX: &[u8] = b"stream/s/";
 pub(crate) const SHARD_PREFIX: &[u8] = b"stream/h/";
 pub(crate) const TAG_PREFIX: &[u8] = b"stream/t/";
+pub(crate) const GONE_PREFIX: &[u8] = b"stream/d/";
 pub(crate) const NEXT_KEY: &[u8] = b"stream/next";
 pub(crate) const SCHEMA_PREFIX: &[u8] = b"schema/";
 
@@ -30,6 +32,10 @@ pub(crate) fn stream_key(number: u32) -> Vec<u8> {
 
 pub(crate) fn shard_key(stream: u32, shard: u32) -> Vec<u8> {
     format!("stream/h/{stream:08x}/{shard:08x}").into_bytes()
+}
+
+pub(crate) fn gone_key(table: u32) -> Vec<u8> {
+    [GONE_PREFIX, table.to_string().as_bytes()].concat()
 }
 
 pub(crate) fn tag_key(resource: &str) -> Vec<u8> {

@@ -321,8 +321,22 @@ impl Streams {
         after: Option<ShardId>,
         limit: usize,
     ) -> Result<ShardPage> {
-        let stream = self.inner.stream(arn)?;
+        self.shards_as_of(arn, children_of, (after, None), limit)
+    }
+
+    /// As [`Streams::shards`], for the pages after the first: `as_of` is the first page's [`ShardPage::as_of`]. What was
+    /// split, merged or closed since is shown as it was.
+    pub fn shards_as_of(
+        &self,
+        arn: &str,
+        children_of: Option<ShardId>,
+        (after, as_of): (Option<ShardId>, Option<Sequence>),
+        limit: usize,
+    ) -> Result<ShardPage> {
+        let (registry, readable) = self.inner.readable();
         let horizon = self.inner.horizon()?;
+        let stream = self.inner.stream_in(&registry, arn, horizon)?;
+        let as_of = as_of.unwrap_or(Sequence(readable));
         let is_after = |shard: &Shard| match after.map(|id| (id, stream.shard(id))) {
             None => true,
             Some((id, Some(last))) => {
@@ -333,16 +347,22 @@ impl Streams {
         };
         let mut found = stream.shards.iter().filter(|shard| {
             !is_trimmed(shard, horizon)
+                && shard.info.starting < as_of
                 && is_after(shard)
                 && children_of.is_none_or(|parent| shard.info.parents.contains(&parent))
         });
-        let shards = found
-            .by_ref()
-            .take(limit)
-            .map(|shard| shard.info.clone())
-            .collect();
+        let shown = |shard: &Shard| {
+            let mut info = shard.info.clone();
+            info.ending = info.ending.filter(|ending| *ending < as_of);
+            info
+        };
+        let shards = found.by_ref().take(limit).map(shown).collect();
         let more = found.next().is_some();
-        Ok(ShardPage { shards, more })
+        Ok(ShardPage {
+            shards,
+            more,
+            as_of,
+        })
     }
 
     // ---- reading -----------------------------------------------------------------------------------------------
@@ -772,7 +792,11 @@ impl Inner {
         }
         newest
             .into_iter()
-            .filter_map(|(table, (_, first, _, bytes))| {
+            .filter_map(|(table, (_, first, last, bytes))| {
+                let gone = state.get(&entry::gone_key(table));
+                if gone.is_some_and(|gone| gone.sequence > last) {
+                    return None;
+                }
                 let schema = TableSchema::decode(&bytes).ok()?;
                 Some((table, (Arc::new(schema), first)))
             })

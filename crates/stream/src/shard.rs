@@ -69,6 +69,9 @@ pub struct ShardPage {
     pub shards: Vec<ShardInfo>,
     /// Whether more follow; go on after the last one's id.
     pub more: bool,
+    /// The moment that is shown. Give it to [`crate::Streams::shards_as_of`] for the pages after this one: then all
+    /// pages together show one moment, and no child stands beside a parent that an earlier page showed open.
+    pub as_of: Sequence,
 }
 
 #[cfg(test)]

@@ -115,6 +115,23 @@ impl StreamWriter {
         }
     }
 
+    /// Notes inside the open transaction that a table is gone: it is not listed any more, until it has a new schema.
+    ///
+    /// Errors: the journal's.
+    pub fn forget_table(&self, table: TableId, writer: &mut Writer) -> Result<()> {
+        writer.control(&entry::gone_key(table.0), Some(&[1]))?;
+        Ok(())
+    }
+
+    /// The number of a captured table by the source's own names.
+    pub fn table_named(&self, database: &str, table: &str) -> Option<TableId> {
+        let named = |(schema, _): &(Arc<TableSchema>, Sequence)| {
+            schema.database == database && schema.name == table
+        };
+        let found = self.inner.newest_schemas().into_values().find(named);
+        found.map(|(schema, _)| schema.table)
+    }
+
     /// Whether the table has a live stream.
     pub fn has_live_stream(&self, table: TableId) -> bool {
         matches!(self.loads.tables.get(table.0 as usize), Some(Some(_)))

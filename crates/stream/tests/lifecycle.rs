@@ -768,3 +768,26 @@ fn readers_on_other_threads_see_each_record_once_while_shards_change() {
         assert_eq!(reader.join().unwrap(), history);
     }
 }
+
+#[test]
+fn snapshot_rows_are_records_only_when_asked_for() {
+    for include_snapshot in [false, true] {
+        let dir = TempDir::new();
+        let (mut world, _) = world(&dir);
+        let wanted = EnableStream {
+            include_snapshot,
+            ..request(ViewType::NewImage)
+        };
+        let info = world.ask(move |streams| streams.enable(wanted)).unwrap();
+        insert(&mut world, 1);
+        world.chunk(&[row(2, "copied"), row(3, "copied")]);
+        insert(&mut world, 4);
+        let shard = only_shard(&world, &info.arn);
+        let expected: &[i64] = if include_snapshot {
+            &[1, 2, 3, 4]
+        } else {
+            &[1, 4]
+        };
+        assert_eq!(keys(&world, &info.arn, shard, ReadFrom::Horizon), expected);
+    }
+}

@@ -245,7 +245,7 @@ impl World {
     }
 
     pub fn open_with(options: Options, clock: Arc<TestClock>) -> World {
-        let (journal, writer) = journal::open(options).unwrap();
+        let (journal, writer) = open_journal(options);
         journal.set_retention_hold("streams", Some(25 * HOUR));
         let options = StreamsOptions {
             clock: Arc::clone(&clock) as Arc<dyn journal::Clock>,
@@ -315,6 +315,26 @@ impl World {
             put(&mut self.batch, table, step);
         }
         self.batch.commit(&trailer, header.commit_time_us);
+        self.append();
+    }
+
+    /// One chunk of a snapshot of table `t`.
+    pub fn chunk(&mut self, rows: &[Row]) {
+        let header = TransactionHeader {
+            snapshot: true,
+            ..TransactionHeader::default()
+        };
+        self.batch.clear();
+        self.batch.begin(&header);
+        for row in rows {
+            let image = row.image();
+            let mut writer = self
+                .batch
+                .row(TableId(1), SchemaVersion(1), RowMeta::default());
+            writer.copy_after(&image);
+            writer.finish(Operation::Read, 0, token(&image));
+        }
+        self.batch.commit(&TransactionTrailer::default(), 1);
         self.append();
     }
 
@@ -399,6 +419,19 @@ impl World {
     pub fn close(mut self) {
         self.writer.take().unwrap().close().unwrap();
     }
+}
+
+/// A child that another test forks holds our locks until it runs its own program.
+fn open_journal(options: Options) -> (Journal, Writer) {
+    for _ in 0..200 {
+        match journal::open(options.clone()) {
+            Err(error) if error.kind() == journal::ErrorKind::Fenced => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+    journal::open(options).unwrap()
 }
 
 /// Source transactions that the journal holds.

@@ -48,11 +48,12 @@ impl Walker {
     /// One round over all shards whose parents are finished; whether everything is drained.
     pub fn step(&mut self, streams: &Streams, arn: &str, random: &mut Rng) -> bool {
         let mut listed = Vec::new();
-        let mut after = None;
+        let (mut after, mut as_of) = (None, None);
         loop {
             let page = streams
-                .shards(arn, None, after, 1 + random.below(5) as usize)
+                .shards_as_of(arn, None, (after, as_of), 1 + random.below(5) as usize)
                 .unwrap();
+            as_of = Some(page.as_of);
             listed.extend(page.shards.iter().cloned());
             after = listed.last().map(|shard| shard.id);
             if !page.more {
