@@ -202,6 +202,8 @@ fn audited(world: &mut World, said_all: bool) {
     let tailed = pipeline.command(&["tail"], &["--from", "earliest", "--no-follow"]);
     assert!(tailed.status.success());
     pipeline.stop();
+    let stopped = pipeline.command(&["tail"], &["--from", "earliest", "--no-follow"]);
+    assert!(stopped.status.success());
     let events = audit(pipeline);
     let of = |name: &'static str| {
         events
@@ -221,6 +223,7 @@ fn audited(world: &mut World, said_all: bool) {
     let tailed = of("Tail").next().expect("a tail is recorded");
     assert_eq!(tailed["userIdentity"]["type"], "LocalUser");
     assert_eq!(tailed["sourceIPAddress"], "local");
+    assert_eq!(of("Tail").count(), 2, "also of the stopped pipeline");
     if said_all {
         let encrypted = events
             .iter()

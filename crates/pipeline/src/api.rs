@@ -109,6 +109,32 @@ pub fn serve(config: &Config, api: &Arc<Api>) -> Result<Option<Server>, RunError
     Ok(Some(server))
 }
 
+/// Records a command that reads the files of a pipeline that does not run.
+///
+/// Errors: the trail cannot be written; the command is not to be done then.
+pub fn record_offline(config: &Config, place: &Place, request: &Request) -> Result<(), String> {
+    let secret = place.journal_dir(config).join(SECRET_FILE);
+    let (Some(api), Some(event)) = (&config.api, event(request)) else {
+        return Ok(());
+    };
+    if !api.audit.enabled || !secret.exists() {
+        return Ok(());
+    }
+    let dir = audit_dir(config, place);
+    let failed = |error: std::io::Error| {
+        format!(
+            "record the call in the audit trail {}: {error}",
+            dir.display()
+        )
+    };
+    let sealer = Sealer::open_or_create(&secret).map_err(failed)?;
+    let audit = Audit::open(&dir, &api.audit, &api.identity(), &sealer).map_err(failed)?;
+    let now_us = journal::Clock::now_us(&journal::SystemClock::default());
+    audit.record_local(&LocalUser::me(), &event, None, now_us);
+    audit.close();
+    Ok(())
+}
+
 /// One statement through the CQL door.
 pub fn cql(api: &Api, user: &LocalUser, statement: &str, json: bool) -> Answer {
     match stream_api::cql::execute(api, user, statement) {

@@ -92,7 +92,25 @@ fn seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn local_caller() -> Caller {
+/// An id in the form of a UUID; different numbers have different ones.
+fn id_of(number: u64) -> String {
+    let (a, b) = (mixed(number), mixed(number ^ 0x5851_f42d_4c95_7f2d));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xffff,
+        a & 0xfff,
+        0x8000 | b >> 48 & 0x3fff,
+        b & 0xffff_ffff_ffff
+    )
+}
+
+/// An id that no other process gives out.
+pub(crate) fn random_id() -> String {
+    id_of(seed())
+}
+
+pub(crate) fn local_caller() -> Caller {
     Caller {
         user_agent: concat!("headwater/", env!("CARGO_PKG_VERSION")).into(),
         ..Caller::default()
@@ -150,16 +168,7 @@ impl Api {
 
     /// An id in the form of a UUID.
     pub(crate) fn new_id(&self) -> String {
-        let number = self.ids.fetch_add(1, Ordering::Relaxed);
-        let (a, b) = (mixed(number), mixed(number ^ 0x5851_f42d_4c95_7f2d));
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-            a >> 32,
-            a >> 16 & 0xffff,
-            a & 0xfff,
-            0x8000 | b >> 48 & 0x3fff,
-            b & 0xffff_ffff_ffff
-        )
+        id_of(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn new_reader(&self) -> u64 {
@@ -306,27 +315,9 @@ impl Api {
     /// Records what a user of this machine did by other ways than the API's operations; `refused` tells why it was not
     /// done.
     pub fn record_local(&self, user: &LocalUser, event: LocalEvent, refused: Option<&str>) {
-        let Some(audit) = &self.audit else { return };
-        let error = refused.map(ApiError::invalid);
-        let facts = operations::Facts {
-            service: wire::Service::Keyspaces,
-            name: event.name,
-            action: "",
-            event: event.name,
-            is_management: event.is_management,
-            is_read_only: event.is_read_only,
-        };
-        audit.record(&Happened {
-            facts,
-            principal: Some(&Principal::Local(user.clone())),
-            caller: &local_caller(),
-            parameters: &event.parameters,
-            resources: &[],
-            error: error.as_ref(),
-            request_id: &self.new_id(),
-            event_id: &self.new_id(),
-            at_us: self.streams.now_us(),
-        });
+        if let Some(audit) = &self.audit {
+            audit.record_local(user, &event, refused, self.streams.now_us());
+        }
     }
 
     /// Does one thing for a user of this machine, as a call like any other: recorded and counted.

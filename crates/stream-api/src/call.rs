@@ -22,6 +22,12 @@ pub struct LocalUser {
 }
 
 impl LocalUser {
+    /// The user that runs this process.
+    pub fn me() -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self::of(std::fs::metadata("/proc/self").map_or(u32::MAX, |meta| meta.uid()))
+    }
+
     /// The user with this number, named by `/etc/passwd` where it stands there.
     pub fn of(uid: u32) -> Self {
         let all = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

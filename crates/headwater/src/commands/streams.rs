@@ -219,12 +219,20 @@ fn is_running(config: &Path) -> Result<bool, Failure> {
     Ok(control::connect(&place.journal_dir(&loaded)).is_some())
 }
 
+/// In the audit trail of a pipeline that does not run.
+fn record(config: &Path, request: StreamRequest) -> Result<(), Failure> {
+    let (loaded, place) = load(config)?;
+    pipeline::api::record_offline(&loaded, &place, &Request::Streams { request })
+        .map_err(|text| Failure::new(exit::OTHER, text))
+}
+
 fn list(config: &Path, json: bool) -> Result<(), Failure> {
     let running = is_running(config)?;
     if !json {
         if running {
             return ask(config, StreamRequest::List);
         }
+        record(config, StreamRequest::List)?;
         say(&streams::list(&stopped(config)?).map_err(failed)?);
         return Ok(());
     }
@@ -236,7 +244,10 @@ fn list(config: &Path, json: bool) -> Result<(), Failure> {
             let report = answer.and_then(|answer| answer.report);
             report.map(|report| report.streams).unwrap_or_default()
         }
-        false => streams::report(&stopped(config)?),
+        false => {
+            record(config, StreamRequest::List)?;
+            streams::report(&stopped(config)?)
+        }
     };
     let text = serde_json::to_string_pretty(&reports).map_err(std::io::Error::other)?;
     writeln!(stdout().lock(), "{text}")?;
@@ -247,6 +258,12 @@ fn describe(config: &Path, stream: String) -> Result<(), Failure> {
     if is_running(config)? {
         return ask(config, StreamRequest::Describe { stream });
     }
+    record(
+        config,
+        StreamRequest::Describe {
+            stream: stream.clone(),
+        },
+    )?;
     let streams = stopped(config)?;
     let info = streams.resolve(&stream).map_err(failed)?;
     say(&streams::describe(&streams, &info).map_err(failed)?);

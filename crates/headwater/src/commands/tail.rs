@@ -19,17 +19,19 @@ pub fn run(args: &TailArgs) -> Result<(), Failure> {
         .map_err(|text: String| Failure::new(exit::USAGE, format!("read --from: {text}")))?;
     let encoder = pipeline::run::encoder(&args.format, &args.options)
         .map_err(|text| Failure::new(exit::USAGE, format!("read --format: {text}")))?;
+    let request = Request::Tail {
+        from: args.from.clone(),
+        tables: args.tables.clone(),
+        format: args.format.clone(),
+        options: args.options.clone(),
+        follow: !args.no_follow,
+    };
     if let Some(stream) = control::connect(&place.journal_dir(&config)) {
-        let request = Request::Tail {
-            from: args.from.clone(),
-            tables: args.tables.clone(),
-            format: args.format.clone(),
-            options: args.options.clone(),
-            follow: !args.no_follow,
-        };
         control::send(&stream, &request)?;
         return copy(&stream);
     }
+    pipeline::api::record_offline(&config, &place, &request)
+        .map_err(|text| Failure::new(exit::OTHER, text))?;
     let journal = journal::open_read_only(assemble::journal_options(&config, &place, false)?)?;
     let found = seek::find(&journal, &from)
         .map_err(|text| Failure::new(exit::JOURNAL, format!("find {}: {text}", args.from)))?;

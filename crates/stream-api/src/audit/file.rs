@@ -15,6 +15,8 @@ const SUFFIX: &str = ".jsonl";
 pub(super) const HEAD: &str = "head";
 /// The hash before the first line.
 pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// Between two tries to get the right to write.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const HASH_MEMBER: &str = ",\"auditHash\":\"";
 
 /// Files of a trail, oldest first.
@@ -65,11 +67,14 @@ pub(super) struct Trail {
     synced: Instant,
     is_dirty: bool,
     is_failing: bool,
+    /// One process writes at a time.
+    _lock: File,
 }
 
 impl Trail {
     pub fn open(dir: &Path, config: &AuditConfig, sealer: Sealer) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
+        let lock = lock(dir)?;
         let mut trail = Self {
             dir: dir.to_owned(),
             config: config.clone(),
@@ -81,6 +86,7 @@ impl Trail {
             synced: Instant::now(),
             is_dirty: false,
             is_failing: false,
+            _lock: lock,
         };
         trail.go_on()?;
         Ok(trail)
@@ -220,6 +226,25 @@ impl Trail {
         file.sync_data()?;
         std::fs::rename(fresh, self.dir.join(HEAD))
     }
+}
+
+/// The right to write. A command that records one line gives it back at once, so it is waited for.
+fn lock(dir: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(dir.join("lock"))?;
+    for _ in 0..100 {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::other("another process writes it"))
 }
 
 /// The number and the hash of a line.

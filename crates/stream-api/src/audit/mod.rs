@@ -13,11 +13,13 @@ mod verify;
 
 pub use verify::{Verified, verify};
 
-use crate::call::{Caller, Principal};
+use crate::api::{LocalEvent, local_caller, random_id};
+use crate::call::{Caller, LocalUser, Principal};
 use crate::error::ApiError;
 use crate::operations::Facts;
 use crate::seal::Sealer;
 use crate::settings::AuditConfig;
+use crate::wire::Service;
 use file::Trail;
 use serde_json::{Map, Value};
 use std::io;
@@ -113,6 +115,36 @@ impl Audit {
         if !sent {
             tracing::error!("a call was made after the audit trail was closed");
         }
+    }
+
+    /// Records what a user of this machine did by other ways than the API's operations; `refused` tells why it was not
+    /// done.
+    pub fn record_local(
+        &self,
+        user: &LocalUser,
+        event: &LocalEvent,
+        refused: Option<&str>,
+        at_us: i64,
+    ) {
+        let error = refused.map(ApiError::invalid);
+        self.record(&Happened {
+            facts: Facts {
+                service: Service::Keyspaces,
+                name: event.name,
+                action: "",
+                event: event.name,
+                is_management: event.is_management,
+                is_read_only: event.is_read_only,
+            },
+            principal: Some(&Principal::Local(user.clone())),
+            caller: &local_caller(),
+            parameters: &event.parameters,
+            resources: &[],
+            error: error.as_ref(),
+            request_id: &random_id(),
+            event_id: &random_id(),
+            at_us,
+        });
     }
 
     /// Writes what waits, and ends.
