@@ -34,7 +34,7 @@ fn columns(sql: &mut Sql, database: &str, table: &str) -> Vec<Compared> {
             "point" | "geometry" | "polygon" | "linestring" => {
                 (format!("HEX({quoted})"), format!("hex({quoted})"))
             }
-            "bit" => (format!("{quoted} + 0"), quoted.clone()),
+            "bit" | "year" => (format!("{quoted} + 0"), quoted.clone()),
             "json" | "enum" | "set" => (format!("CAST({quoted} AS CHAR)"), quoted.clone()),
             _ => (quoted.clone(), quoted.clone()),
         };
