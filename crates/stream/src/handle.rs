@@ -771,34 +771,33 @@ impl Inner {
     /// The newest schema of every table that is still there, and when it came.
     pub fn newest_schemas(&self) -> BTreeMap<u32, (Arc<TableSchema>, Sequence)> {
         let state = self.journal.control();
-        let mut newest: BTreeMap<u32, (u32, Sequence, Sequence, Arc<[u8]>)> = BTreeMap::new();
+        let mut newest: BTreeMap<u32, Newest> = BTreeMap::new();
         for (key, entry) in state.prefix(entry::SCHEMA_PREFIX) {
             let Some((table, version)) = schema_key(key) else {
                 continue;
             };
-            let slot = newest.entry(table).or_insert_with(|| {
-                (
-                    version,
-                    entry.sequence,
-                    entry.sequence,
-                    Arc::clone(&entry.value),
-                )
+            let slot = newest.entry(table).or_insert_with(|| Newest {
+                version,
+                first: entry.sequence,
+                last: entry.sequence,
+                bytes: Arc::clone(&entry.value),
             });
-            slot.1 = slot.1.min(entry.sequence);
-            if (version, entry.sequence) >= (slot.0, slot.2) {
-                (slot.0, slot.2) = (version, entry.sequence);
-                slot.3 = Arc::clone(&entry.value);
+            slot.first = slot.first.min(entry.sequence);
+            if (version, entry.sequence) >= (slot.version, slot.last) {
+                (slot.version, slot.last) = (version, entry.sequence);
+                slot.bytes = Arc::clone(&entry.value);
             }
         }
+        let is_there = |table: u32, slot: &Newest| {
+            let gone = state.get(&entry::gone_key(table));
+            gone.is_none_or(|gone| gone.sequence < slot.last)
+        };
         newest
             .into_iter()
-            .filter_map(|(table, (_, first, last, bytes))| {
-                let gone = state.get(&entry::gone_key(table));
-                if gone.is_some_and(|gone| gone.sequence > last) {
-                    return None;
-                }
-                let schema = TableSchema::decode(&bytes).ok()?;
-                Some((table, (Arc::new(schema), first)))
+            .filter(|(table, slot)| is_there(*table, slot))
+            .filter_map(|(table, slot)| {
+                let schema = TableSchema::decode(&slot.bytes).ok()?;
+                Some((table, (Arc::new(schema), slot.first)))
             })
             .collect()
     }
@@ -882,6 +881,14 @@ impl Inner {
             tables.remove(&table.0);
         }
     }
+}
+
+/// The newest schema of a table, and when its first and this one came.
+struct Newest {
+    version: u32,
+    first: Sequence,
+    last: Sequence,
+    bytes: Arc<[u8]>,
 }
 
 /// Table and version of a schema's key, `schema/TABLE/VERSION`.

@@ -14,7 +14,6 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let options = RunOptions {
         recover: args.recover,
         clock: test_clock(),
-        ..RunOptions::default()
     };
     let stop = on_signal()?;
     let running = run::start(&config, &place, &options)?;
