@@ -369,16 +369,15 @@ fn the_kinesis_client_library_reads_every_record_once_over_splits_and_the_end() 
         .to_owned();
     assert!(streams(&["split"], &["orders", &open]).status.success());
     write("UPDATE shop.orders SET v = 3 WHERE id = $; DELETE FROM shop.orders WHERE id = $");
-    // What was written is in the journal before the stream ends: it is when its last row can be read.
-    let fence = format!(
-        "orders: ENABLED, NEW_AND_OLD_IMAGES, 4 open shards of 5, {} records captured",
-        4 * KEYS
-    );
-    for _ in 0..600 {
-        let status = world.pipeline.command(&["status"], &[]);
-        if String::from_utf8_lossy(&status.stdout).contains(&fence) {
-            break;
-        }
+    // What was written is in the journal before the stream ends.
+    let is_captured = || {
+        let status = world.pipeline.status().unwrap_or_default();
+        let mut all = status["streams"].as_array().into_iter().flatten();
+        all.any(|stream| stream["name"] == "orders" && stream["records_captured"] == 4 * KEYS)
+    };
+    let since = std::time::Instant::now();
+    while !is_captured() {
+        assert!(since.elapsed() < MINUTES, "{}", world.pipeline.standing());
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(streams(&["disable"], &["orders"]).status.success());
