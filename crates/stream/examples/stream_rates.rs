@@ -1,6 +1,6 @@
 //! How fast one shard is read, and what a thousand streams cost capture.
 //!
-//! `cargo run --release -p stream --example rates`. Reading: unsealed, decoded, filtered by shard, cells visited; one
+//! `cargo run --release -p stream --example stream_rates`. Reading: unsealed, decoded, filtered by shard, cells visited; one
 //! thread. Capture: the same transactions over a thousand tables, without a stream and with one on each.
 #![allow(
     clippy::unwrap_used,
