@@ -7,7 +7,7 @@ use crate::seal::Kind;
 use crate::tokens::{PageToken, open_page};
 use crate::wire::Time;
 use serde::{Deserialize, Serialize};
-use stream::{ShardId, ShardInfo};
+use stream::{Sequence, ShardId, ShardInfo};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -85,7 +85,7 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
     let of = [arn, filtered.as_str()];
     let token = check_token(request.next_token.as_ref())?;
     let after = open_page(&call.api.sealer, Kind::Shards, token, &of, call.now_us)?;
-    let after = after.as_deref().and_then(ShardId::parse);
+    let from = after.as_deref().and_then(read_place);
     call.touch_stream(arn)?;
     call.authorize(arn)?;
     let info = call
@@ -94,10 +94,10 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
         .map_err(|error| call.refusal(&error))?;
     let page = call
         .streams()
-        .shards(arn, children_of, after, limit)
+        .shards_as_of(arn, children_of, from.unzip(), limit)
         .map_err(|error| call.refusal(&error))?;
     let next_token = page.shards.last().filter(|_| page.more).map(|last| {
-        let after = last.id.to_string();
+        let after = format!("{} {}", last.id, page.as_of.0);
         PageToken {
             of: &of,
             after: &after,
@@ -117,6 +117,13 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
         shards: page.shards.iter().map(shape).collect(),
         next_token,
     })
+}
+
+/// Where a listing goes on, and as of which moment: all pages show the shards of one moment, so that no
+/// page has a child of a shard that an earlier page showed open.
+fn read_place(after: &str) -> Option<(ShardId, Sequence)> {
+    let (id, as_of) = after.split_once(' ')?;
+    Some((ShardId::parse(id)?, Sequence(as_of.parse().ok()?)))
 }
 
 fn shape(shard: &ShardInfo) -> Shard {
