@@ -79,6 +79,12 @@ impl Parking {
             .is_some_and(|parked| parked.keys.is_none())
     }
 
+    /// Since when the whole table is set aside; none when it is not.
+    pub fn whole_table_since(&self, table: &str) -> Option<u64> {
+        let parked = self.tables.get(table)?;
+        parked.keys.is_none().then_some(parked.from_sequence)
+    }
+
     fn limit(&mut self, table: &str) {
         if let Some(parked) = self.tables.get_mut(table)
             && parked
@@ -126,6 +132,24 @@ impl Parking {
             (Some(_), None) => {}
         }
         self.limit(&new.table);
+    }
+
+    /// Forgets what was set aside of a table before `sequence`: a copy that began there brings it again.
+    pub fn forget_before(&mut self, table: &str, sequence: u64) {
+        let Some(parked) = self.tables.get_mut(table) else {
+            return;
+        };
+        let is_left = match &mut parked.keys {
+            None => parked.from_sequence >= sequence,
+            Some(keys) => {
+                keys.retain(|_, from| *from >= sequence);
+                parked.from_sequence = keys.values().copied().min().unwrap_or(0);
+                !keys.is_empty()
+            }
+        };
+        if !is_left {
+            self.tables.remove(table);
+        }
     }
 
     /// Takes a table out; returns from which sequence it has to be read again.
@@ -227,6 +251,17 @@ mod tests {
         let again = Parking::new(&parking.to_cursor(), 10);
         assert_eq!(again.to_cursor(), parking.to_cursor());
         assert_eq!(again.from_sequence(), Some(5));
+    }
+
+    #[test]
+    fn a_copy_forgets_what_was_set_aside_before_it_and_nothing_later() {
+        let mut parking = Parking::new(&[], 10);
+        parking.add(&parked(7, 5));
+        parking.add(&parked(8, 20));
+        parking.forget_before("a.t", 10);
+        assert!(!parking.holds("a.t", 7, None) && parking.holds("a.t", 8, None));
+        parking.forget_before("a.t", 21);
+        assert!(parking.is_empty());
     }
 
     #[test]
