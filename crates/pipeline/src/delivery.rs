@@ -856,12 +856,18 @@ impl EventSink for Delivery {
             return Ok(());
         }
         let name = format!("{database}.{table}");
-        if mark.stage == CopyStage::Done && self.parking.holds_table(&name) {
-            return Ok(());
+        let refused_since = self.parking.whole_table_since(&name);
+        match mark.stage {
+            CopyStage::Done if refused_since.is_some() => return Ok(()),
+            // The mark comes again after a restart; what it was refused for stays.
+            CopyStage::Begun if refused_since.is_some_and(|since| since >= mark.sequence) => {
+                return Ok(());
+            }
+            _ => {}
         }
         let heals = self.sink.copy(mark)?;
         if heals && mark.stage == CopyStage::Begun {
-            self.parking.remove(&name);
+            self.parking.forget_before(&name, mark.sequence);
         }
         self.unflushed.since.get_or_insert_with(Instant::now);
         self.unflushed.next = next;

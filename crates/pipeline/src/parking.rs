@@ -92,6 +92,11 @@ impl Parking {
         from.is_some_and(|from| sequence >= from)
     }
 
+    /// Since when the whole table is set aside; none when it is not.
+    pub fn whole_table_since(&self, table: &str) -> Option<u64> {
+        self.tables.get(table)?.whole_from
+    }
+
     /// Too many keys: from here on the whole table waits.
     fn limit(&mut self, table: &str, sequence: u64) {
         if let Some(parked) = self.tables.get_mut(table)
@@ -140,6 +145,18 @@ impl Parking {
             }
         }
         self.limit(&new.table, from);
+    }
+
+    /// Forgets what was set aside of a table before `sequence`: a copy that began there brings it again.
+    pub fn forget_before(&mut self, table: &str, sequence: u64) {
+        let Some(parked) = self.tables.get_mut(table) else {
+            return;
+        };
+        parked.keys.retain(|_, from| *from >= sequence);
+        parked.whole_from = parked.whole_from.filter(|from| *from >= sequence);
+        if parked.keys.is_empty() && parked.whole_from.is_none() {
+            self.tables.remove(table);
+        }
     }
 
     /// Takes a table out; what is returned says what has to be read again.
@@ -237,6 +254,17 @@ mod tests {
         let again = Parking::new(&parking.to_cursor(), 10);
         assert_eq!(again.to_cursor(), parking.to_cursor());
         assert_eq!(again.from_sequence(), Some(5));
+    }
+
+    #[test]
+    fn a_copy_forgets_what_was_set_aside_before_it_and_nothing_later() {
+        let mut parking = Parking::new(&[], 10);
+        parking.add(&parked(7, 5));
+        parking.add(&parked(8, 20));
+        parking.forget_before("a.t", 10);
+        assert!(!parking.holds("a.t", 30, 7, None) && parking.holds("a.t", 30, 8, None));
+        parking.forget_before("a.t", 21);
+        assert!(parking.is_empty());
     }
 
     #[test]
