@@ -185,7 +185,7 @@ pub fn sink(config: &SinkConfig, place: &Place) -> Result<Box<dyn Sink>, SinkErr
             sink: config.name.clone(),
         };
         return Ok(Box::new(ClickHouseSink::new(
-            clickhouse.clone(),
+            ClickHouseConfig::clone(clickhouse),
             &identity,
         )?));
     }
