@@ -635,7 +635,7 @@ fn a_stream_ends_inside_the_transaction_where_its_tables_history_ends() {
     change::TransactionHeader::default().encode(&mut header);
     change::TransactionTrailer::default().encode(&mut trailer);
     change::PositionStep::default().encode(&mut step);
-    let mut end_in_transaction = |world: &mut World, commits: bool| {
+    let end_in_transaction = |world: &mut World, commits: bool| {
         let writer = world.writer.as_mut().unwrap();
         let start = journal::TransactionStart {
             header: &header,
