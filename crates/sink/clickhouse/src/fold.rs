@@ -92,8 +92,11 @@ impl Folder {
     pub(crate) fn give(&self, job: Job) {
         lock(&job.standing).is_running = true;
         let standing = Arc::clone(&job.standing);
-        let given = self.jobs.as_ref().map(|jobs| jobs.send(job));
-        if !matches!(given, Some(Ok(()))) {
+        let is_given = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.send(job).is_ok());
+        if !is_given {
             lock(&standing).is_running = false;
         }
     }

@@ -116,8 +116,7 @@ impl Structure {
     fn put_view(
         &self,
         client: &Client,
-        layout: &TableLayout,
-        names: &Names,
+        (layout, names): (&TableLayout, &Names),
         (base, delta): (&str, &str),
         folded: u64,
     ) -> Result<(), SinkError> {
@@ -177,7 +176,7 @@ impl Structure {
         }
         self.clean(client, &table, cursor)?;
         let parts = (&*names.base(), &*names.delta());
-        self.put_view(client, &layout, &names, parts, folded)?;
+        self.put_view(client, (&layout, &names), parts, folded)?;
         for left in [
             names.staging(),
             names.next(),
@@ -341,7 +340,7 @@ impl Structure {
                 names.shown()
             ))));
         }
-        self.check_partition(client, schema, &layout, &names, sequence)?;
+        self.check_partition(client, (schema, sequence), &layout, &names)?;
         let is_empty =
             !was_there || client.number("count rows", &format!("SELECT count() FROM {base}"))? == 0;
         let folded = self.folded.get(&name).copied().unwrap_or(0);
@@ -354,7 +353,7 @@ impl Structure {
             client.run("create the delta", &layout.create_delta(&delta))?;
         }
         let parts = (&*base, &*names.delta());
-        self.put_view(client, &layout, &names, parts, folded)?;
+        self.put_view(client, (&layout, &names), parts, folded)?;
         let mut note = TableNote::new(Arc::clone(schema));
         note.is_loading = is_copied && is_empty && self.is_mvcc() && !layout.is_keyless();
         if is_copied && !is_empty {
@@ -442,10 +441,9 @@ impl Structure {
     fn check_partition(
         &self,
         client: &Client,
-        schema: &TableSchema,
+        (schema, sequence): (&TableSchema, u64),
         layout: &TableLayout,
         names: &Names,
-        sequence: u64,
     ) -> Result<(), SinkError> {
         if self.is_mvcc() || layout.partition_by.is_empty() {
             return Ok(());
@@ -642,7 +640,7 @@ impl Structure {
         let (folded, epoch) = (lock(&table.fold).folded, table.epoch);
         let layout = Arc::clone(&table.layout);
         let parts = (&*new.base(), &*new.delta());
-        self.put_view(client, &layout, &new, parts, folded)?;
+        self.put_view(client, (&layout, &new), parts, folded)?;
         let mut gone = table.note.clone();
         gone.is_gone = true;
         table.note.schema = Arc::new(schema);
@@ -805,7 +803,7 @@ impl Structure {
             )?;
             client.run("follow a statement", &next.create_delta(&delta_next))?;
         }
-        self.put_view(client, next, &names, (&staging, &delta_next), folded)?;
+        self.put_view(client, (next, &names), (&staging, &delta_next), folded)?;
         crash_point("ddl-view");
         // Who has read the former view's text comes to the former base.
         std::thread::sleep(grace);
@@ -830,7 +828,7 @@ impl Structure {
             )?;
             client.run("follow a statement", &next.create_delta(&delta))?;
         }
-        self.put_view(client, next, &names, (&base, &delta), folded)?;
+        self.put_view(client, (next, &names), (&base, &delta), folded)?;
         crash_point("ddl-view-back");
         std::thread::sleep(grace);
         for left in [staging, second, delta_next] {
@@ -869,7 +867,7 @@ impl Structure {
             }
         }
         let parts = (&*names.base(), &*names.delta());
-        self.put_view(client, &next, &names, parts, folded)?;
+        self.put_view(client, (&next, &names), parts, folded)?;
         table.layout = next;
         table.note.schema = Arc::clone(schema);
         self.put_note(client, table)
