@@ -89,8 +89,11 @@ fn tail(
     high: i64,
 ) -> Result<Kept, SinkError> {
     let failed = |error: KafkaError| broker_error("read cursor", &config.brokers, &error);
+    if high <= low {
+        return Ok(Kept::default());
+    }
     let mut window = WINDOW;
-    while high > low {
+    loop {
         let start = low.max(high.saturating_sub(window));
         let mut assignment = TopicPartitionList::new();
         assignment
@@ -103,7 +106,6 @@ fn tail(
         }
         window = window.saturating_mul(WINDOW_GROWTH);
     }
-    Ok(Kept::default())
 }
 
 pub(crate) fn consumer(
