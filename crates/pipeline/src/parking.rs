@@ -24,7 +24,7 @@ impl ParkedTable {
         self.keys.get(&key).is_some_and(|from| sequence >= *from)
     }
 
-    fn from_sequence(&self) -> u64 {
+    fn oldest_sequence(&self) -> u64 {
         let keys = self.keys.values().copied();
         keys.chain(self.whole_from).min().unwrap_or(u64::MAX)
     }
@@ -171,7 +171,7 @@ impl Parking {
 
     /// The oldest sequence that is set aside.
     pub fn from_sequence(&self) -> Option<u64> {
-        self.tables.values().map(ParkedTable::from_sequence).min()
+        self.tables.values().map(ParkedTable::oldest_sequence).min()
     }
 
     /// For the cursor: a table that waits as a whole before its keys, which then do not count as too many.
@@ -204,7 +204,7 @@ impl Parking {
         let one = |(table, parked): (&String, &ParkedTable)| ParkedStatus {
             table: table.clone(),
             keys: parked.whole_from.is_none().then_some(parked.keys.len()),
-            from_sequence: Sequence(parked.from_sequence()).to_string(),
+            from_sequence: Sequence(parked.oldest_sequence()).to_string(),
             target: parked.target.clone(),
             reason: parked.reason.clone(),
         };
