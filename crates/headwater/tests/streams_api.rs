@@ -139,7 +139,7 @@ impl World {
         for line in from.lines() {
             let line = line.expect("the checklist writes text");
             let Some(asked) = line.strip_prefix("! ") else {
-                println!("{line}");
+                eprintln!("{line}");
                 said.push(line);
                 continue;
             };
