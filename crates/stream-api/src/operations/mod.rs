@@ -1,7 +1,7 @@
 //! The operations: one file each, and one table of what they are.
 //!
 //! **To add one:** its variant and its row in [`Operation::facts`], a file with `Request`, the answer and `run`, and its
-//! arm in [`dispatch`].
+//! arm in `dispatch`.
 
 mod create_table;
 mod get_keyspace;
