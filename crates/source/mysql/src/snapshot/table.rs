@@ -193,7 +193,7 @@ impl TableCopy {
     }
 }
 
-/// What a record of [`TableCopy::encode`] says: nothing done, everything done, or none of the two.
+/// What a record of `TableCopy::encode` says: nothing done, everything done, or none of the two.
 pub fn stage(record: &[u8]) -> Option<CopyStage> {
     let done = done_ranges(record)?;
     if done.iter().all(|done| !done) {
