@@ -119,11 +119,13 @@ launch() { # DIR
   read -r flavour <"$dir/flavour"; read -r port <"$dir/port"; read -r socket <"$dir/socket"
   local extra=()
   mapfile -d '' -t extra <"$dir/options"
+  # Of its own: MariaDB deletes what other servers have in a shared one when it starts.
+  mkdir -p "$dir/tmp"
   prefix=$CACHE/servers/$flavour
   places "$flavour" "$prefix" "$dir/data"
   sizes "$flavour"
   local o=("${PLACES[@]}" "${SIZES[@]}"
-    --bind-address=127.0.0.1 --port="$port" --socket="$socket" --pid-file="$dir/server.pid" --log-error="$dir/err.log"
+    --tmpdir="$dir/tmp" --bind-address=127.0.0.1 --port="$port" --socket="$socket" --pid-file="$dir/server.pid" --log-error="$dir/err.log"
     --server-id=$((port % 60000 + 1)) --skip-name-resolve --max-connections=100
     --log-bin="$dir/data/binlog" --binlog-format=ROW --binlog-row-image=FULL --binlog-checksum=CRC32
     --sync-binlog=0 --innodb-flush-log-at-trx-commit=0
