@@ -15,6 +15,7 @@ umask 022
 export LC_ALL=C TZ=UTC
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/end_process.sh"
 CACHE=${HEADWATER_CACHE:-$HOME/.cache/headwater}
 
 die() { printf 'clickhouse.sh: %s\n' "$*" >&2; exit 1; }
@@ -73,17 +74,7 @@ start() { # DIR PORT [CONFIG]
 }
 
 halt() { # DIR SIGNAL
-  local pid n
-  if running "$1"; then
-    read -r pid <"$1/pid"
-    kill -"$2" "$pid" 2>/dev/null || true
-    for ((n = 0; ; n++)); do
-      kill -0 "$pid" 2>/dev/null || break
-      [[ $(<"/proc/$pid/stat") != *") Z "* || $(echo "/proc/$pid/task/"*) == *" "* ]] 2>/dev/null || break
-      [ $n -ne 200 ] || kill -9 "$pid" 2>/dev/null || true
-      sleep 0.05
-    done
-  fi
+  ! running "$1" || end_process "$1/pid" "$2" 200
   rm -f "$1/pid"
 }
 

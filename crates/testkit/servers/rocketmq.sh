@@ -23,6 +23,7 @@ umask 022
 export LC_ALL=C
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/end_process.sh"
 CACHE=${HEADWATER_CACHE:-$HOME/.cache/headwater}
 HOME_DIR=$CACHE/servers/rocketmq
 # The first tier of the compiler and the serial collector: the quickest start, the smallest process.
@@ -181,18 +182,7 @@ start() { # DIR PORT OPTION...
 }
 
 halt() { # DIR PART SIGNAL
-  local pid n
-  if running "$1" "$2"; then
-    read -r pid <"$1/$2.pid"
-    kill -"$3" "$pid" 2>/dev/null || true
-    for ((n = 0; ; n++)); do
-      kill -0 "$pid" 2>/dev/null || break
-      # Where nobody reaps it, it stays as a zombie; it is gone when its last thread is.
-      [[ $(<"/proc/$pid/stat") != *") Z "* || $(echo "/proc/$pid/task/"*) == *" "* ]] 2>/dev/null || break
-      [ $n -ne 400 ] || kill -9 "$pid" 2>/dev/null || true
-      sleep 0.05
-    done
-  fi
+  ! running "$1" "$2" || end_process "$1/$2.pid" "$3" 400
   rm -f "$1/$2.pid"
 }
 
