@@ -4,10 +4,10 @@ use super::Rows;
 use super::statement::{Statement, TableName};
 use super::tables;
 use crate::api::Api;
-use crate::call::LocalUser;
+use crate::call::{Call, LocalUser};
 use crate::error::ApiError;
 use crate::operations::{
-    CdcSpecification, Operation, Tag, tag_resource, untag_resource, update_table,
+    CdcSpecification, Operation, Tag, TagRequest, tag_resource, untag_resource, update_table,
 };
 use std::collections::BTreeMap;
 
@@ -58,24 +58,15 @@ pub(super) fn run(api: &Api, user: &LocalUser, statement: Statement) -> Result<R
             tags,
         } => {
             let arn = arn(api, &table, of_stream)?;
-            let tags = Some(tag_list(tags));
-            if is_add {
-                let request = tag_resource::Request {
-                    resource_arn: Some(arn),
-                    tags,
-                };
-                api.locally(Operation::TagResource, user, |call| {
-                    tag_resource::run(call, &request)
-                })?;
-            } else {
-                let request = untag_resource::Request {
-                    resource_arn: Some(arn),
-                    tags,
-                };
-                api.locally(Operation::UntagResource, user, |call| {
-                    untag_resource::run(call, &request)
-                })?;
-            }
+            let request = TagRequest {
+                resource_arn: Some(arn),
+                tags: Some(tag_list(tags)),
+            };
+            let (operation, run): (_, fn(&mut Call<'_>, &TagRequest) -> _) = match is_add {
+                true => (Operation::TagResource, tag_resource::run),
+                false => (Operation::UntagResource, untag_resource::run),
+            };
+            api.locally(operation, user, |call| run(call, &request))?;
             Ok(Rows::default())
         }
     }

@@ -25,7 +25,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::wire::Service;
 
-pub(crate) use shapes::{CdcSpecification, Tag};
+pub(crate) use shapes::{CdcSpecification, Tag, TagRequest};
 
 /// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,9 +1,10 @@
 //! Shapes that several operations of the control plane share.
 
-use super::check_length;
+use super::{check_length, required};
+use crate::call::Call;
 use crate::error::ApiError;
 use serde::{Deserialize, Serialize};
-use stream::{StreamInfo, Tags, ViewType};
+use stream::{Resource, StreamInfo, Tags, ViewType};
 
 /// A tag.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -11,6 +12,32 @@ use stream::{StreamInfo, Tags, ViewType};
 pub(crate) struct Tag {
     pub key: String,
     pub value: String,
+}
+
+/// What TagResource and UntagResource are asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TagRequest {
+    pub resource_arn: Option<String>,
+    pub tags: Option<Vec<Tag>>,
+}
+
+impl TagRequest {
+    /// What is to be changed, for a caller who may change it.
+    ///
+    /// Errors: `InvalidFormat`, `AccessDeniedException`, and what the resource's ARN gives.
+    pub fn open(&self, call: &mut Call<'_>) -> Result<(Resource, Tags), ApiError> {
+        let arn = required("resourceArn", self.resource_arn.as_deref())?;
+        call.note("resourceArn", Some(arn));
+        let tags = tags(required("tags", self.tags.as_deref())?)?;
+        if tags.is_empty() {
+            return Err(ApiError::invalid("member `tags` has 1 to 60 items"));
+        }
+        let resource = call.resource(arn)?;
+        call.authorize(arn)?;
+        call.check_identity(arn)?;
+        Ok((resource, tags))
+    }
 }
 
 /// Tags of a request.

@@ -1,28 +1,11 @@
 //! TagResource.
 
-use super::required;
-use super::shapes::{self, Nothing, Tag};
+use super::shapes::{Nothing, TagRequest};
 use crate::call::Call;
 use crate::error::ApiError;
-use serde::Deserialize;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Request {
-    pub resource_arn: Option<String>,
-    pub tags: Option<Vec<Tag>>,
-}
-
-pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Nothing, ApiError> {
-    let arn = required("resourceArn", request.resource_arn.as_deref())?;
-    call.note("resourceArn", Some(arn));
-    let tags = shapes::tags(required("tags", request.tags.as_deref())?)?;
-    if tags.is_empty() {
-        return Err(ApiError::invalid("member `tags` has 1 to 60 items"));
-    }
-    let resource = call.resource(arn)?;
-    call.authorize(arn)?;
-    call.check_identity(arn)?;
+pub(crate) fn run(call: &mut Call<'_>, request: &TagRequest) -> Result<Nothing, ApiError> {
+    let (resource, tags) = request.open(call)?;
     call.streams()
         .tag(&resource, &tags)
         .map_err(|error| call.refusal(&error))?;
