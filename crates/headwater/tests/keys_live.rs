@@ -2,41 +2,22 @@
 //! rotated and erased.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use pipeline::assemble::Place;
+mod in_process;
+
+use in_process::{start, stop, wait_within};
+use pipeline::Running;
 use pipeline::control::{self, Request};
 use pipeline::key_groups::KeyRequest;
-use pipeline::{RunOptions, Running};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stream::{ErrorKind, ReadFrom, ReadLimits, StreamStatus, TableStatus};
 use testkit::{Flavour, MysqlServer, TempDir, one_at_a_time};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MARK: &str = "the-marked-value";
 
-fn start(text: &str, folder: &Path) -> Running {
-    let config = pipeline::config::parse(text, "shop.yaml").unwrap();
-    let place = Place {
-        name: "shop".into(),
-        folder: folder.to_owned(),
-    };
-    pipeline::run::start(&config, &place, &RunOptions::default()).unwrap()
-}
-
-fn stop(running: Running) {
-    running.stop();
-    running.wait(&mut |_| {}).unwrap();
-}
-
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(since.elapsed() < LIMIT, "waited for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(LIMIT, what, look)
 }
 
 /// Records of a table's oldest listed stream.

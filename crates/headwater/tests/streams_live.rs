@@ -5,8 +5,9 @@
 #[path = "../../stream/tests/support/mod.rs"]
 mod support;
 
-use pipeline::assemble::Place;
-use pipeline::{RunOptions, Running};
+mod in_process;
+
+use in_process::{start, stop, wait_within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,30 +19,8 @@ use testkit::{Flavour, MysqlServer, one_at_a_time};
 const LIMIT: Duration = Duration::from_secs(90);
 const STREAMS: &str = "streams:\n  - {table: shop.t, name: t, shards: {initial: 2}}\n";
 
-/// A pipeline in this process.
-fn start(text: &str, dir: &TempDir) -> Running {
-    let config = pipeline::config::parse(text, "shop.yaml").unwrap();
-    let place = Place {
-        name: "shop".into(),
-        folder: dir.0.clone(),
-    };
-    pipeline::run::start(&config, &place, &RunOptions::default()).unwrap()
-}
-
-fn stop(running: Running) {
-    running.stop();
-    running.wait(&mut |_| {}).unwrap();
-}
-
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(since.elapsed() < LIMIT, "waited for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(LIMIT, what, look)
 }
 
 fn enabled(streams: &Streams, name: &str) -> String {
@@ -142,7 +121,7 @@ fn history(flavour: Flavour) {
     );
     let dir = TempDir::new();
     let text = server.source_yaml("\"shop.*\"", &[]) + STREAMS;
-    let mut running = start(&text, &dir);
+    let mut running = start(&text, &dir.0);
     let arn = enabled(running.streams(), "t");
     let ends = Arc::new(AtomicBool::new(false));
     let writing = {
@@ -166,7 +145,7 @@ fn history(flavour: Flavour) {
         if random.chance(1) {
             restarts += 1;
             stop(running);
-            running = start(&text, &dir);
+            running = start(&text, &dir.0);
         }
         if random.chance(5) {
             // The consumer dies: it keeps the sequences of what it took, not its iterators.
@@ -235,7 +214,7 @@ fn types(flavour: Flavour, columns: &[(&str, &str, &str)]) {
     ));
     let dir = TempDir::new();
     let text = server.source_yaml("\"shop.*\"", &[]) + STREAMS;
-    let running = start(&text, &dir);
+    let running = start(&text, &dir.0);
     let arn = enabled(running.streams(), "shop.t");
     let values: Vec<&str> = columns.iter().map(|(_, value, _)| *value).collect();
     sql.exec(&format!(
@@ -388,7 +367,7 @@ fn partial_rows_a_missing_key_and_a_dropped_table() {
     let dir = TempDir::new();
     let running = start(
         &server.source_yaml("\"shop.*\"", &["snapshot: never"]),
-        &dir,
+        &dir.0,
     );
     let streams = running.streams().clone();
     sql.exec("INSERT INTO shop.t VALUES (1, 1); INSERT INTO shop.free VALUES (1)");
@@ -454,7 +433,7 @@ fn rows_of_another_server_or_domain_are_replication() {
         "CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(100))",
     );
     let dir = TempDir::new();
-    let running = start(&(server.source_yaml("\"shop.*\"", &[]) + STREAMS), &dir);
+    let running = start(&(server.source_yaml("\"shop.*\"", &[]) + STREAMS), &dir.0);
     let arn = enabled(running.streams(), "t");
     let mut sql = server.sql();
     // As the applier of another server's log does.
