@@ -11,7 +11,9 @@ use crate::streams::CaptureStreams;
 use change::contract::SourceStatus;
 use change::ddl::{Ddl, DdlKind};
 use change::spool::Spool;
-use change::{Batch, Entry, Event, Operation, Position, Progress, Source, SourceError, TableId};
+use change::{
+    Batch, Entry, Event, Operation, Position, Progress, Source, SourceError, TableId, TableSchema,
+};
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -299,30 +301,14 @@ impl Capture {
         let Some(id) = found else {
             return Ok(Err(format!("{table} is not a captured table")));
         };
-        let (header, trailer, step) = empty_transaction();
-        self.retry(|writer| {
-            writer.begin(TransactionStart {
-                header: &header,
-                snapshot: false,
-            })
-        })?;
         // A record of a copy with nothing done: version 1, no rows, no ranges.
         let copied = format!("source/snapshot/{}", id.0);
-        self.retry(|writer| {
-            writer
-                .control(copied.as_bytes(), Some(&[1, 0, 0]))
-                .map(|_| ())
-        })?;
         let parked = format!("source/parked/{table}");
-        self.retry(|writer| writer.control(parked.as_bytes(), None).map(|_| ()))?;
-        let time_us = crate::status::now_us();
-        let commit = journal::Commit {
-            trailer: &trailer,
-            position: &step,
-            time_us,
-            rows: 0,
-        };
-        self.retry(|writer| writer.commit(commit).map(|_| ()))?;
+        let records = [
+            (copied.as_bytes(), Some([1, 0, 0].as_slice())),
+            (parked.as_bytes(), None),
+        ];
+        self.control_transaction(records, crate::status::now_us())?;
         self.settle()?;
         let resumed = resume(&self.journal).map_err(CaptureError::Read)?;
         match (self.reopen)(resumed) {
@@ -399,9 +385,7 @@ impl Capture {
                     let (key, value) = (batch.bytes(*key), value.map(|v| batch.bytes(v)));
                     self.retry(|writer| writer.control(key, value).map(|_| ()))?;
                     if let Some(value) = value.filter(|_| key.starts_with(SCHEMA_PREFIX)) {
-                        self.give_key(value)?;
-                        self.streams
-                            .on_schema(value, &mut self.writer, &self.status)?;
+                        self.on_schema(value)?;
                     }
                 }
                 Entry::Commit {
@@ -522,32 +506,54 @@ impl Capture {
             Ok(entries) => entries,
             Err(text) => return Err(no_key(text)),
         };
-        let (header, trailer, step) = empty_transaction();
+        let records = entries
+            .iter()
+            .map(|(key, value)| (key.as_bytes(), Some(value.as_slice())));
+        self.control_transaction(records, crate::status::now_us())
+    }
+
+    /// Writes a transaction of control records only: an empty step moves no position.
+    fn control_transaction<'a>(
+        &mut self,
+        records: impl IntoIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        time_us: i64,
+    ) -> Result<(), CaptureError> {
+        let (mut header, mut trailer, mut step) = (Vec::new(), Vec::new(), Vec::new());
+        change::TransactionHeader::default().encode(&mut header);
+        change::TransactionTrailer::default().encode(&mut trailer);
+        change::PositionStep::default().encode(&mut step);
         self.retry(|writer| {
             writer.begin(TransactionStart {
                 header: &header,
                 snapshot: false,
             })
         })?;
-        for (key, value) in &entries {
-            self.retry(|writer| writer.control(key.as_bytes(), Some(value)).map(|_| ()))?;
+        for (key, value) in records {
+            self.retry(|writer| writer.control(key, value).map(|_| ()))?;
         }
         let commit = journal::Commit {
             trailer: &trailer,
             position: &step,
-            time_us: crate::status::now_us(),
+            time_us,
             rows: 0,
         };
         self.retry(|writer| writer.commit(commit).map(|_| ()))
     }
 
-    /// A key of its own for a table that is new.
-    fn give_key(&mut self, schema: &[u8]) -> Result<(), CaptureError> {
+    /// A schema that was just written: a key of its own for a table that is new, and what it means for streams.
+    fn on_schema(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
         // What does not decode is found by its readers.
-        let Ok(schema) = change::TableSchema::decode(schema) else {
+        let Ok(schema) = TableSchema::decode(bytes) else {
             return Ok(());
         };
-        if let Some((key, value)) = self.key_groups.assign(&schema).map_err(no_key)? {
+        self.give_key(&schema)?;
+        let (writer, status) = (&mut self.writer, &self.status);
+        Ok(self.streams.on_schema(schema, writer, status)?)
+    }
+
+    /// A key of its own for a table that is new.
+    fn give_key(&mut self, schema: &TableSchema) -> Result<(), CaptureError> {
+        if let Some((key, value)) = self.key_groups.assign(schema).map_err(no_key)? {
             self.retry(|writer| writer.control(key.as_bytes(), Some(&value)).map(|_| ()))?;
         }
         Ok(())
@@ -592,25 +598,11 @@ impl Capture {
         }
         let mut value = Vec::new();
         position.encode(&mut value);
-        let (header, trailer, step) = empty_transaction();
-        self.retry(|writer| {
-            writer.begin(TransactionStart {
-                header: &header,
-                snapshot: false,
-            })
-        })?;
-        self.retry(|writer| writer.control(POSITION_KEY, Some(&value)).map(|_| ()))?;
         let time_us = match self.keep {
             KeepPosition::EverySecond => crate::status::now_us(),
             KeepPosition::EveryBytes(_) => 0,
         };
-        let commit = journal::Commit {
-            trailer: &trailer,
-            position: &step,
-            time_us,
-            rows: 0,
-        };
-        self.retry(|writer| writer.commit(commit).map(|_| ()))?;
+        self.control_transaction([(POSITION_KEY, Some(value.as_slice()))], time_us)?;
         self.position_written = Instant::now();
         self.bytes_since_kept = 0;
         self.position_kept = Some(position);
@@ -625,15 +617,6 @@ fn no_key(text: String) -> CaptureError {
         "make the key of a table",
         text,
     ))
-}
-
-/// A transaction of control records only: an empty step moves no position.
-fn empty_transaction() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
-    let (mut header, mut trailer, mut step) = (Vec::new(), Vec::new(), Vec::new());
-    change::TransactionHeader::default().encode(&mut header);
-    change::TransactionTrailer::default().encode(&mut trailer);
-    change::PositionStep::default().encode(&mut step);
-    (header, trailer, step)
 }
 
 /// The first sequence that a sink without a cursor reads.

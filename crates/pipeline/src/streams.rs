@@ -123,14 +123,10 @@ impl CaptureStreams {
     /// A table that lost its key has no stream from here on. Errors: the journal's.
     pub fn on_schema(
         &mut self,
-        value: &[u8],
+        schema: TableSchema,
         writer: &mut Writer,
         status: &SourceStatus,
     ) -> Result<(), stream::Error> {
-        // What does not decode is found by its readers.
-        let Ok(schema) = TableSchema::decode(value) else {
-            return Ok(());
-        };
         if schema.key().is_empty() {
             let sequence = writer.next_sequence();
             return self.end_streams(schema.table, sequence, NO_KEY, writer);
