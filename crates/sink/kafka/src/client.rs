@@ -137,15 +137,18 @@ pub(crate) fn producer(
         .map_err(|error| invalid(error.to_string(), "check security and properties"))
 }
 
-/// How many partitions a topic has; makes it first where that is asked for.
+/// How many partitions a topic has; makes it first where that is asked for and `is_known` does not say
+/// that it is there.
 ///
 /// Errors: as [`KafkaError`]; `UnknownTopicOrPartition` when it is missing and not made.
 pub(crate) fn partition_count(
     producer: &BaseProducer<Context>,
     config: &KafkaConfig,
     topic: &str,
+    is_known: bool,
 ) -> Result<i32, KafkaError> {
     if let Some(wanted) = &config.create_topics
+        && !is_known
         && !exists(producer, topic)?
     {
         let settings: Vec<(&str, &str)> = wanted

@@ -58,25 +58,18 @@ pub(crate) fn read(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError>
     tail(&consumer, topic, config, low, high)
 }
 
-/// Reads what was last written, whether it was committed, taken back, or neither.
-pub(crate) fn read_written(config: &KafkaConfig, topic: &str) -> Result<Kept, SinkError> {
-    let consumer = consumer(config, topic, "read_uncommitted")?;
+/// Reads what stands at the topic's end now, as a reader of this isolation sees it: with
+/// `read_uncommitted` what was last written, whether it was committed, taken back, or neither.
+pub(crate) fn read_now(
+    config: &KafkaConfig,
+    topic: &str,
+    isolation: &str,
+) -> Result<Kept, SinkError> {
+    let consumer = consumer(config, topic, isolation)?;
     let (low, high) = consumer
         .fetch_watermarks(topic, 0, CALL_TIMEOUT)
         .map_err(|error| broker_error("read cursor", &config.brokers, &error))?;
     tail(&consumer, topic, config, low, high)
-}
-
-/// Where the last committed cursor's record stands, as far as transactions are decided.
-pub(crate) fn committed_offset(
-    config: &KafkaConfig,
-    topic: &str,
-) -> Result<Option<i64>, SinkError> {
-    let consumer = consumer(config, topic, "read_committed")?;
-    let (low, high) = consumer
-        .fetch_watermarks(topic, 0, CALL_TIMEOUT)
-        .map_err(|error| broker_error("read cursor", &config.brokers, &error))?;
-    Ok(tail(&consumer, topic, config, low, high)?.offset)
 }
 
 /// The last records before `high`. The topic is compacted only where it is old: its end is looked at

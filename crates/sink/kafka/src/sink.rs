@@ -18,7 +18,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::metadata::Metadata;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -102,6 +102,8 @@ pub struct KafkaSink {
     context: Context,
     routes: HashMap<(u32, u32), Route>,
     topic_partitions: HashMap<String, i32>,
+    /// Topics that were there when the sink opened.
+    known_topics: HashSet<String>,
     /// Topics that were written to, also in earlier lives: over how many partitions their keys were
     /// spread, or 0.
     written: BTreeMap<String, i32>,
@@ -168,6 +170,7 @@ impl KafkaSink {
             producer: None,
             routes: HashMap::new(),
             topic_partitions: HashMap::new(),
+            known_topics: HashSet::new(),
             written: BTreeMap::new(),
             written_age: WRITTEN_FLUSHES,
             partitions_seen: Instant::now(),
@@ -205,20 +208,30 @@ impl KafkaSink {
         Duration::from_secs(u64::from(self.config.timeout_s))
     }
 
+    fn new_producer(&self) -> Result<BaseProducer<Context>, SinkError> {
+        let one_by_one = self.one_by_one != OneByOne::No;
+        let (id, context) = (&self.transactional_id, self.context.clone());
+        client::producer(&self.config, id, context, one_by_one)
+    }
+
+    fn fence_older_writers(&self, producer: &BaseProducer<Context>) -> Result<(), SinkError> {
+        match self.config.delivery {
+            Delivery::Idempotent => Ok(()),
+            Delivery::Transactional => producer
+                .init_transactions(Duration::from_secs(15))
+                .map_err(|error| self.broker_error("fence older writers", &error)),
+        }
+    }
+
     /// After a flush: a producer that makes batches. If it cannot be had, the next write says so, and the
     /// sink opens again.
     fn send_in_batches_again(&mut self) {
         self.producer = None;
         self.one_by_one = OneByOne::No;
-        let made = client::producer(
-            &self.config,
-            &self.transactional_id,
-            self.context.clone(),
-            false,
-        );
-        let Ok(producer) = made else { return };
-        let is_ready = self.config.delivery == Delivery::Idempotent
-            || producer.init_transactions(Duration::from_secs(15)).is_ok();
+        let Ok(producer) = self.new_producer() else {
+            return;
+        };
+        let is_ready = self.fence_older_writers(&producer).is_ok();
         self.producer = is_ready.then_some(producer);
     }
 
@@ -244,7 +257,7 @@ impl KafkaSink {
         producer: &BaseProducer<Context>,
         metadata: &Metadata,
     ) -> Result<(), SinkError> {
-        let mut written = cursor::read_written(&self.config, &self.cursor_topic)?;
+        let mut written = cursor::read_now(&self.config, &self.cursor_topic, "read_uncommitted")?;
         let known = self
             .written
             .iter()
@@ -259,9 +272,11 @@ impl KafkaSink {
         let topics = undecided::topics_of(&open);
         // With several brokers, what is open may belong to a batch whose cursor is committed: then the
         // next commit ends it rightly, and taking it back would lose it.
-        let is_committed =
-            written.offset == cursor::committed_offset(&self.config, &self.cursor_topic)?;
-        if is_committed && metadata.brokers().len() > 1 {
+        let is_committed = || {
+            let committed = cursor::read_now(&self.config, &self.cursor_topic, "read_committed")?;
+            Ok::<_, SinkError>(written.offset == committed.offset)
+        };
+        if metadata.brokers().len() > 1 && is_committed()? {
             tracing::warn!(
                 "transactions are open on {topics}; if no other producer is at work there, a broker lost \
                  their end: give these topics replicas"
@@ -304,7 +319,8 @@ impl KafkaSink {
         let Some(producer) = &self.producer else {
             return Err(KafkaError::Canceled);
         };
-        let count = client::partition_count(producer, &self.config, topic)?;
+        let is_known = self.known_topics.contains(topic);
+        let count = client::partition_count(producer, &self.config, topic, is_known)?;
         self.topic_partitions.insert(topic.to_owned(), count);
         if !self.written.contains_key(topic) {
             self.written.insert(topic.to_owned(), 0);
@@ -802,12 +818,7 @@ impl Sink for KafkaSink {
         self.encoder.reset();
         self.forget_batch();
         self.one_by_one = self.one_by_one.on_open();
-        let producer = client::producer(
-            &self.config,
-            &self.transactional_id,
-            self.context.clone(),
-            self.one_by_one != OneByOne::No,
-        )?;
+        let producer = self.new_producer()?;
         // A broker that is away is told at once, not after the long wait for a coordinator. What the
         // connection itself says (a refused login) arrives by polling. All topics are asked for: a
         // broker may make one that is asked for by name.
@@ -827,13 +838,10 @@ impl Sink for KafkaSink {
         };
         // From here on a connection that ends is told.
         self.context.lost.store(false, Ordering::SeqCst);
-        if self.config.delivery == Delivery::Transactional {
-            producer
-                .init_transactions(Duration::from_secs(15))
-                .map_err(|error| self.broker_error("fence older writers", &error))?;
-        }
-        let mut topics = metadata.topics().iter();
-        let kept = if topics.any(|found| found.name() == self.cursor_topic) {
+        self.fence_older_writers(&producer)?;
+        let topics = metadata.topics().iter();
+        self.known_topics = topics.map(|found| found.name().to_owned()).collect();
+        let kept = if self.known_topics.contains(&self.cursor_topic) {
             self.say_if_not_compacted();
             if self.config.delivery == Delivery::Transactional {
                 self.end_what_is_open(&producer, &metadata)?;
