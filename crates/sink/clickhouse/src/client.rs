@@ -114,6 +114,11 @@ impl Client {
         done.map_err(|error| self.error(operation, &error))
     }
 
+    /// Drops a table, where there is one.
+    pub(crate) fn drop_table(&self, operation: &str, name: &str) -> Result<(), SinkError> {
+        self.run(operation, &format!("DROP TABLE IF EXISTS {name}"))
+    }
+
     /// The answer's bytes in a format.
     pub(crate) fn bytes(
         &self,

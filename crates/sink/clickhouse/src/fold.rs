@@ -199,7 +199,7 @@ impl Worker {
         let layout = &job.layout;
         let client = &self.client;
         self.step()?;
-        client.run("fold", &format!("DROP TABLE IF EXISTS {staging}"))?;
+        client.drop_table("fold", &staging)?;
         client.run("fold", &format!("CREATE TABLE {staging} CLONE AS {base}"))?;
         crash_point("fold-clone");
         self.step()?;
@@ -297,10 +297,7 @@ pub(crate) fn drop_folded(client: &Client, names: &Names, folded: u64) -> Result
             crash_point("fold-drop");
         }
     }
-    client.run(
-        "drop the former base",
-        &format!("DROP TABLE IF EXISTS {}", names.staging()),
-    )
+    client.drop_table("drop the former base", &names.staging())
 }
 
 /// Where tests kill the process: the variable `HEADWATER_CRASH_AT` names the point.

@@ -47,6 +47,17 @@ fn source_name(schema: &TableSchema) -> String {
     format!("{}.{}", schema.database, schema.name)
 }
 
+/// An empty delta under `name`, whatever was there.
+fn renew_delta(
+    client: &Client,
+    operation: &str,
+    layout: &TableLayout,
+    name: &str,
+) -> Result<(), SinkError> {
+    client.drop_table(operation, name)?;
+    client.run(operation, &layout.create_delta(name))
+}
+
 /// Whether two versions of a table are the same for the target.
 fn same_shape(a: &TableSchema, b: &TableSchema) -> bool {
     let column = |x: &change::Column, y: &change::Column| {
@@ -183,7 +194,7 @@ impl Structure {
             names.next_second(),
             names.delta_next(),
         ] {
-            client.run("clean up", &format!("DROP TABLE IF EXISTS {left}"))?;
+            client.drop_table("clean up", &left)?;
         }
         if self.is_mvcc() {
             drop_folded(client, &names, folded)?;
@@ -346,11 +357,7 @@ impl Structure {
         let folded = self.folded.get(&name).copied().unwrap_or(0);
         if self.is_mvcc() {
             let delta = names.delta();
-            client.run(
-                "drop an old delta",
-                &format!("DROP TABLE IF EXISTS {delta}"),
-            )?;
-            client.run("create the delta", &layout.create_delta(&delta))?;
+            renew_delta(client, "create the delta", &layout, &delta)?;
         }
         let parts = (&*base, &*names.delta());
         self.put_view(client, (&layout, &names), parts, folded)?;
@@ -457,10 +464,7 @@ impl Structure {
         let Some(column) = client.cell("look at the partitions", &sql)? else {
             return Ok(());
         };
-        client.run(
-            "take the table back",
-            &format!("DROP TABLE IF EXISTS {}", names.base()),
-        )?;
+        client.drop_table("take the table back", &names.base())?;
         Err(rejection(
             schema,
             (None, sequence),
@@ -529,7 +533,7 @@ impl Structure {
             names.next_second(),
             names.delta_next(),
         ] {
-            client.run("drop the table", &format!("DROP TABLE IF EXISTS {part}"))?;
+            client.drop_table("drop the table", &part)?;
         }
         self.forget(client, tables, name)
     }
@@ -592,7 +596,7 @@ impl Structure {
         let client = hands.0;
         let layout = Arc::clone(&table.layout);
         let staging = table.names.next();
-        client.run("truncate", &format!("DROP TABLE IF EXISTS {staging}"))?;
+        client.drop_table("truncate", &staging)?;
         client.run("truncate", &layout.create_base(&staging))?;
         self.change_places(client, table, &layout)?;
         self.put_note(client, table)
@@ -713,10 +717,7 @@ impl Structure {
             Plan::Alter(_) | Plan::Rebuild(_) => settle(folder, table)?,
         }
         let staging = table.names.next();
-        client.run(
-            "follow a statement",
-            &format!("DROP TABLE IF EXISTS {staging}"),
-        )?;
+        client.drop_table("follow a statement", &staging)?;
         match self.make_next(client, table, &next, &plan) {
             Err(error) if is_for_good(&error) => return Err(park(NoLayout(error.detail))),
             made => made?,
@@ -797,20 +798,13 @@ impl Structure {
         let folded = lock(&table.fold).folded;
         let grace = Duration::from_millis(self.config.fold.grace_ms);
         if self.is_mvcc() {
-            client.run(
-                "follow a statement",
-                &format!("DROP TABLE IF EXISTS {delta_next}"),
-            )?;
-            client.run("follow a statement", &next.create_delta(&delta_next))?;
+            renew_delta(client, "follow a statement", next, &delta_next)?;
         }
         self.put_view(client, (next, &names), (&staging, &delta_next), folded)?;
         crash_point("ddl-view");
         // Who has read the former view's text comes to the former base.
         std::thread::sleep(grace);
-        client.run(
-            "follow a statement",
-            &format!("DROP TABLE IF EXISTS {second}"),
-        )?;
+        client.drop_table("follow a statement", &second)?;
         client.run(
             "follow a statement",
             &format!("CREATE TABLE {second} CLONE AS {staging}"),
@@ -822,17 +816,13 @@ impl Structure {
         crash_point("ddl-exchange");
         if self.is_mvcc() {
             // The former one is folded, and nobody reads it any more.
-            client.run(
-                "follow a statement",
-                &format!("DROP TABLE IF EXISTS {delta}"),
-            )?;
-            client.run("follow a statement", &next.create_delta(&delta))?;
+            renew_delta(client, "follow a statement", next, &delta)?;
         }
         self.put_view(client, (next, &names), (&base, &delta), folded)?;
         crash_point("ddl-view-back");
         std::thread::sleep(grace);
         for left in [staging, second, delta_next] {
-            client.run("clean up", &format!("DROP TABLE IF EXISTS {left}"))?;
+            client.drop_table("clean up", &left)?;
         }
         table.pending.clear();
         Ok(())
@@ -859,11 +849,7 @@ impl Structure {
             };
             if !fits {
                 // Everything in it is folded: a statement waits for that.
-                client.run(
-                    "follow a statement",
-                    &format!("DROP TABLE IF EXISTS {delta}"),
-                )?;
-                client.run("follow a statement", &next.create_delta(&delta))?;
+                renew_delta(client, "follow a statement", &next, &delta)?;
             }
         }
         let parts = (&*names.base(), &*names.delta());
