@@ -4,6 +4,7 @@
 //! it is printed before it runs.
 #![expect(clippy::print_stdout, reason = "a command line tool talks on stdout")]
 
+mod lanes;
 mod needs;
 mod servers;
 mod steps;
