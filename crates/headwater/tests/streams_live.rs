@@ -6,14 +6,16 @@
 mod support;
 
 mod in_process;
+mod row_writer;
 
 use in_process::{start, stop, wait_within};
+use row_writer::write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stream::{CellValue, ReadFrom, ReadLimits, ShardId, StreamStatus, Streams};
 use support::walker::Walker;
-use support::{History, Rng, Row, Step, TempDir, Workload, remember, seed};
+use support::{Rng, TempDir, seed};
 use testkit::{Flavour, MysqlServer, one_at_a_time};
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -28,67 +30,6 @@ fn enabled(streams: &Streams, name: &str) -> String {
         let info = streams.resolve(name).ok()?;
         (info.status == StreamStatus::Enabled).then(|| info.arn.clone())
     })
-}
-
-fn literal(row: &Row) -> String {
-    let v = row.v.map_or("NULL".to_owned(), |v| v.to_string());
-    format!("v = {v}, s = '{}'", row.s)
-}
-
-fn statement(step: &Step) -> String {
-    match step {
-        Step::Insert(row) => format!("INSERT INTO shop.t SET id = {}, {}", row.id, literal(row)),
-        Step::Delete(row) => format!("DELETE FROM shop.t WHERE id = {}", row.id),
-        Step::Update(old, new) => {
-            format!(
-                "UPDATE shop.t SET id = {}, {} WHERE id = {}",
-                new.id,
-                literal(new),
-                old.id
-            )
-        }
-    }
-}
-
-/// Runs the workload until it is told to end; what the server committed of it. A transaction whose answer a crash took
-/// is looked up by the number that it wrote.
-fn write(port: u16, seed: u64, ends: &AtomicBool) -> (History, u64) {
-    use mysql::prelude::Queryable;
-    let connect = || {
-        let options = mysql::OptsBuilder::new()
-            .ip_or_hostname(Some("127.0.0.1"))
-            .tcp_port(port)
-            .user(Some("root"))
-            .prefer_socket(false);
-        mysql::Conn::new(options).ok()
-    };
-    let mut sql = wait("the server", connect);
-    let (mut workload, mut history) = (Workload::new(seed, 50), History::new());
-    let mut number = 0u64;
-    while !ends.load(Ordering::Relaxed) {
-        number += 1;
-        let steps = workload.next();
-        let mut statements = vec!["BEGIN".to_owned()];
-        statements.extend(steps.iter().map(statement));
-        statements.push(format!("UPDATE shop.mark SET n = {number}"));
-        statements.push("COMMIT".to_owned());
-        loop {
-            if statements.iter().all(|text| match sql.query_drop(text) {
-                Ok(()) => true,
-                Err(mysql::Error::MySqlError(error)) => panic!("{error} in {text}"),
-                Err(_) => false,
-            }) {
-                break;
-            }
-            sql = wait("the server again", connect);
-            let done: Option<u64> = sql.query_first("SELECT n FROM shop.mark").unwrap();
-            if done == Some(number) {
-                break;
-            }
-        }
-        steps.iter().for_each(|step| remember(&mut history, step));
-    }
-    (history, number)
 }
 
 fn reshard(streams: &Streams, arn: &str, random: &mut Rng) {
@@ -115,10 +56,7 @@ fn history(flavour: Flavour) {
     let mut random = Rng(seed);
     // What was committed survives a crash of the server.
     let server = MysqlServer::start(flavour, &["--innodb-flush-log-at-trx-commit=2"]);
-    server.sql().exec(
-        "CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(100)); \
-         CREATE TABLE shop.mark (n BIGINT); INSERT INTO shop.mark VALUES (0)",
-    );
+    server.sql().exec(row_writer::TABLES);
     let dir = TempDir::new();
     let text = server.source_yaml("\"shop.*\"", &[]) + STREAMS;
     let mut running = start(&text, &dir.0);

@@ -1,0 +1,355 @@
+//! Change streams through AWS's SDK for Rust, against the running binary on a real MySQL: a random history over
+//! `kill -9`, splits and merges; what errors look like; and how soon a commit can be read.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail, and tells what it measured"
+)]
+
+#[path = "../../stream/tests/support/mod.rs"]
+mod support;
+
+mod in_process;
+mod row_writer;
+mod sdk;
+
+use aws_sdk_keyspacesstreams::error::ProvideErrorMetadata;
+use aws_sdk_keyspacesstreams::types::{
+    OriginType, ShardIteratorType, StreamStatus, StreamViewType,
+};
+use sdk::{Api, Consumer, number};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use support::{Rng, seed};
+use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
+const LIMIT: Duration = Duration::from_secs(120);
+const KEYS: &str = r#"
+keys:
+  - {access_key: admin, secret: admin-secret, user: admin, policies: [all]}
+  - {access_key: nobody, secret: nobody-secret, user: nobody}
+policies:
+  all: {Version: "2012-10-17", Statement: [{Effect: Allow, Action: "*", Resource: "*"}]}
+"#;
+
+/// A pipeline with the API and a stream `t` of `shop.t`.
+fn pipeline(server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
+    use std::os::unix::fs::PermissionsExt;
+    let address = format!("127.0.0.1:{}", ports::free(1));
+    let config = server.source_yaml("\"shop.*\"", &[])
+        + "journal: {retention: 24h}\n"
+        + &format!("api: {{listen: \"{address}\", credentials_file: keys.yaml}}\n")
+        + &format!("streams:\n  - {{table: shop.t, name: t, shards: {{initial: {shards}}}}}\n");
+    let mut pipeline = Pipeline::new(BINARY, &config);
+    let keys = pipeline.folder().join("keys.yaml");
+    std::fs::write(&keys, KEYS).unwrap();
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+    pipeline.start();
+    pipeline.wait_streaming(LIMIT);
+    let api = Api::new(&format!("http://{address}"));
+    (pipeline, api)
+}
+
+/// Splits or merges at random, as an operator does; whether it was a merge.
+fn reshard(pipeline: &Pipeline, open: &[String], random: &mut Rng) -> Option<bool> {
+    let at = random.below(open.len() as u64) as usize;
+    if random.chance(55) && open.len() < 12 {
+        let split = pipeline.command(&["streams", "split"], &["t", &open[at], "--pieces", "2"]);
+        return split.status.success().then_some(false);
+    }
+    let other = random.below(open.len() as u64) as usize;
+    let merge = pipeline.command(&["streams", "merge"], &["t", &open[at], &open[other]]);
+    merge.status.success().then_some(true)
+}
+
+#[test]
+fn a_random_history_over_kills_splits_and_merges() {
+    let _turn = one_at_a_time();
+    let seed = seed("the SDK for Rust");
+    let mut random = Rng(seed);
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    server.sql().exec(row_writer::TABLES);
+    let (mut pipeline, api) = pipeline(&server, 2);
+    let arn = api.enabled("shop", "t");
+    let ends = Arc::new(AtomicBool::new(false));
+    let writing = {
+        let (port, ends) = (server.port(), Arc::clone(&ends));
+        std::thread::spawn(move || row_writer::write(port, seed, &ends))
+    };
+    let mut consumer = Consumer::default();
+    let (mut kills, mut splits, mut merges) = (0, 0, 0);
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(25) || kills < 8 || merges < 2 {
+        assert!(
+            since.elapsed() < LIMIT,
+            "{kills} kills, {splits} splits, {merges} merges"
+        );
+        consumer.step(&api, &arn, &mut random);
+        std::thread::sleep(Duration::from_millis(20));
+        if random.chance(20) {
+            let open = consumer.open_shards(&api, &arn);
+            match reshard(&pipeline, &open, &mut random) {
+                Some(true) => merges += 1,
+                Some(false) => splits += 1,
+                None => {}
+            }
+        }
+        if random.chance(8) {
+            kills += 1;
+            pipeline.kill();
+            pipeline.start();
+        }
+        if random.chance(8) {
+            // The consumer dies: it keeps the sequence numbers of what it took, not its iterators.
+            consumer.forget_iterators();
+        }
+    }
+    ends.store(true, Ordering::Relaxed);
+    let (expected, transactions) = writing.join().unwrap();
+    // A row of another table, after everything: once it is captured, all before it is.
+    server
+        .sql()
+        .exec("CREATE TABLE shop.fence (id INT PRIMARY KEY); INSERT INTO shop.fence VALUES (1)");
+    let enabled = |pipeline: &Pipeline| {
+        let after = &["shop.fence", "--name", "fence"];
+        pipeline
+            .command(&["streams", "enable"], after)
+            .status
+            .success()
+    };
+    pipeline.wait("the fence", LIMIT, enabled);
+    pipeline.done(&["streams", "disable"], &["t"]);
+    consumer.drain(&api, &arn, &mut random);
+    println!(
+        "{transactions} transactions, {} records, {kills} kills, {splits} splits, {merges} merges",
+        consumer.records
+    );
+    assert!(transactions > 100 && splits > 0);
+    assert_eq!(consumer.seen, expected);
+    pipeline.stop();
+}
+
+#[test]
+fn answers_and_errors_have_the_types_that_the_sdk_knows() {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    server.sql().exec(row_writer::TABLES);
+    let (mut pipeline, api) = pipeline(&server, 1);
+    let arn = api.enabled("shop", "t");
+    server
+        .sql()
+        .exec("INSERT INTO shop.t VALUES (7, NULL, 'seven'); DELETE FROM shop.t");
+
+    let stream = api.get_stream(&arn);
+    assert_eq!(stream.stream_status(), &StreamStatus::Enabled);
+    assert_eq!(stream.stream_view_type(), &StreamViewType::NewAndOldImages);
+    assert_eq!((stream.keyspace_name(), stream.table_name()), ("shop", "t"));
+    assert!(arn.ends_with(stream.stream_label()));
+    let shard = stream.shards()[0].shard_id().unwrap().to_owned();
+
+    let mut records = Vec::new();
+    let since = Instant::now();
+    while records.len() < 2 {
+        assert!(since.elapsed() < LIMIT);
+        let first = api
+            .iterator(&arn, &shard, ShardIteratorType::TrimHorizon, None)
+            .unwrap();
+        records = api.records(&first, 100).unwrap().change_records().to_vec();
+    }
+    let [put, gone] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert_eq!(put.origin(), Some(&OriginType::User));
+    assert!(put.old_image().is_none() && gone.new_image().is_none());
+    let row = put.new_image().unwrap().value_cells().unwrap();
+    assert_eq!(
+        row["s"]
+            .value()
+            .unwrap()
+            .as_varchar_t()
+            .or(row["s"].value().unwrap().as_text_t())
+            .unwrap(),
+        "seven"
+    );
+    assert!(!row.contains_key("v"), "what is NULL is left out");
+    assert_eq!(
+        put.partition_keys().unwrap()["id"].as_bigint_t().unwrap(),
+        "7"
+    );
+    let age = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64()
+        - put.created_at().unwrap().as_secs_f64();
+    assert!((0.0..120.0).contains(&age), "{age}");
+    assert!(number(put.sequence_number()) < number(gone.sequence_number()));
+
+    // Errors arrive as their modelled types.
+    let other = arn.replace("/t/stream/", "/unknown/stream/");
+    let missing = api
+        .run(api.streams.get_stream().stream_arn(&other).send())
+        .unwrap_err()
+        .into_service_error();
+    assert!(missing.is_resource_not_found_exception(), "{missing:?}");
+    let broken = api
+        .records("not-an-iterator", 10)
+        .unwrap_err()
+        .into_service_error();
+    assert!(broken.is_validation_exception(), "{broken:?}");
+    let refused = Api::with_key(&api.endpoint, "nobody", "nobody-secret");
+    let denied = refused
+        .run(refused.streams.get_stream().stream_arn(&arn).send())
+        .unwrap_err()
+        .into_service_error();
+    assert!(denied.is_access_denied_exception(), "{denied:?}");
+    let forged = Api::with_key(&api.endpoint, "admin", "another");
+    let unsigned = forged
+        .run(forged.streams.get_stream().stream_arn(&arn).send())
+        .unwrap_err()
+        .into_service_error();
+    assert!(unsigned.code().is_some(), "{unsigned:?}");
+
+    // The control plane, by its own client.
+    let table = api
+        .run(
+            api.tables
+                .get_table()
+                .keyspace_name("shop")
+                .table_name("t")
+                .send(),
+        )
+        .unwrap();
+    assert_eq!(table.latest_stream_arn(), Some(arn.as_str()));
+    let tag = aws_sdk_keyspaces::types::Tag::builder()
+        .key("team")
+        .value("orders")
+        .build()
+        .unwrap();
+    api.run(
+        api.tables
+            .tag_resource()
+            .resource_arn(&arn)
+            .tags(tag)
+            .send(),
+    )
+    .unwrap();
+    let tags = api
+        .run(
+            api.tables
+                .list_tags_for_resource()
+                .resource_arn(&arn)
+                .send(),
+        )
+        .unwrap();
+    assert_eq!(
+        (tags.tags()[0].key(), tags.tags()[0].value()),
+        ("team", "orders")
+    );
+    let unknown = api
+        .run(
+            api.tables
+                .get_table()
+                .keyspace_name("shop")
+                .table_name("none")
+                .send(),
+        )
+        .unwrap_err();
+    assert!(
+        unknown
+            .into_service_error()
+            .is_resource_not_found_exception()
+    );
+    pipeline.stop();
+}
+
+fn now_us() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros() as u64
+}
+
+/// Inserts `per_second` rows a second, ten in a transaction, each with the moment before its commit.
+fn write_steadily(port: u16, per_second: u64, seconds: u64) -> u64 {
+    use mysql::prelude::Queryable;
+    let options = mysql::OptsBuilder::new()
+        .ip_or_hostname(Some("127.0.0.1"))
+        .tcp_port(port)
+        .user(Some("root"))
+        .prefer_socket(false);
+    let mut sql = mysql::Conn::new(options).unwrap();
+    let begin = Instant::now();
+    let transactions = per_second * seconds / 10;
+    for transaction in 0..transactions {
+        let due = Duration::from_micros(transaction * 10_000_000 / per_second);
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        let now = now_us();
+        let rows: Vec<String> = (0..10)
+            .map(|n| format!("({}, 0, '{now}')", transaction * 10 + n))
+            .collect();
+        sql.query_drop(format!("INSERT INTO shop.t VALUES {}", rows.join(",")))
+            .unwrap();
+    }
+    transactions * 10
+}
+
+/// The target is 100 ms on a machine with nothing else to do; here MySQL, the writer, the pipeline and the reader share
+/// it, and perhaps other tests.
+#[test]
+fn commits_are_soon_visible_at_5_000_rows_a_second() {
+    const SECONDS: u64 = 15;
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    server.sql().exec(row_writer::TABLES);
+    let (mut pipeline, api) = pipeline(&server, 1);
+    let arn = api.enabled("shop", "t");
+    let shard = api.get_stream(&arn).shards()[0]
+        .shard_id()
+        .unwrap()
+        .to_owned();
+    let port = server.port();
+    let writing = std::thread::spawn(move || write_steadily(port, 5_000, SECONDS));
+    let mut iterator = api
+        .iterator(&arn, &shard, ShardIteratorType::TrimHorizon, None)
+        .unwrap();
+    let mut delays: Vec<u64> = Vec::new();
+    let since = Instant::now();
+    while delays.len() < (5_000 * SECONDS) as usize {
+        assert!(since.elapsed() < LIMIT, "{} records", delays.len());
+        let page = api.records(&iterator, 1000).unwrap();
+        let now = now_us();
+        for record in page.change_records() {
+            let row = record.new_image().unwrap().value_cells().unwrap();
+            let value = row["s"].value().unwrap();
+            let sent: u64 = value
+                .as_varchar_t()
+                .or(value.as_text_t())
+                .unwrap()
+                .parse()
+                .unwrap();
+            delays.push(now.saturating_sub(sent));
+        }
+        if page.change_records().len() < 100 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        iterator = page.next_shard_iterator().unwrap().to_owned();
+    }
+    assert_eq!(writing.join().unwrap() as usize, delays.len());
+    delays.sort_unstable();
+    let at = |percent: usize| delays[delays.len() * percent / 100] as f64 / 1000.0;
+    println!(
+        "from before the commit until GetRecords gave it, 5,000 rows/s: p50 {:.1} ms, p99 {:.1} ms, last {:.1} ms",
+        at(50),
+        at(99),
+        delays[delays.len() - 1] as f64 / 1000.0
+    );
+    assert!(
+        at(50) < 250.0 && at(99) < 2_000.0,
+        "p50 {} ms, p99 {} ms",
+        at(50),
+        at(99)
+    );
+    pipeline.stop();
+}
