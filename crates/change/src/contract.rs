@@ -1,5 +1,6 @@
 //! The two contracts: a source fills batches, a sink takes events up to a cursor.
 
+use crate::batch::OpaqueEvent;
 use crate::event::{Ahead, Heartbeat};
 use crate::wire::{WireError, WireReader, put_bytes, put_u64};
 use crate::{Batch, Event, TableSchema};
@@ -179,6 +180,17 @@ pub struct SourceStatus {
     pub partial_images: Option<String>,
 }
 
+/// An event that was set aside and is to be decoded again.
+#[derive(Debug, Clone, Copy)]
+pub struct Again<'a> {
+    /// `database.table`.
+    pub table: &'a str,
+    /// As it stands in the journal.
+    pub event: &'a OpaqueEvent<'a>,
+    /// It is only tried: the batch is thrown away.
+    pub is_trial: bool,
+}
+
 /// A source of changes.
 ///
 /// Order: entries come in the source's commit order; snapshot chunks come as transactions of their
@@ -197,6 +209,25 @@ pub trait Source: Send {
 
     /// The full position of everything handed out so far, for a control record.
     fn position(&self) -> Option<crate::Position>;
+
+    /// Decodes again an event that was set aside, now that the cause is thought to be gone: its rows
+    /// come into `batch`, in the transaction that the caller began. False when the event is not of
+    /// that table.
+    ///
+    /// Errors: why it still cannot be decoded; the batch is then as it was.
+    fn decode_again(&mut self, again: &Again<'_>, _batch: &mut Batch) -> Result<bool, SourceError> {
+        Err(SourceError::new(
+            ErrorKind::Unsupported,
+            "decode again",
+            format!(
+                "this source cannot decode again what was set aside of {}",
+                again.table
+            ),
+        ))
+    }
+
+    /// A table that was set aside goes on: all that was set aside of it was decoded again.
+    fn take_up(&mut self, _table: &str) {}
 }
 
 /// A key or table that a sink set aside.

@@ -197,7 +197,8 @@ pub struct HealArgs {
     pub config: PathBuf,
     /// `database.table`.
     pub table: String,
-    /// Deliver again from the journal what the sinks set aside (the default).
+    /// Decode again what capture set aside, or deliver again what sinks set aside, from the journal
+    /// (the default).
     #[arg(long, conflicts_with = "resnapshot")]
     pub replay: bool,
     /// Copy the table again from the source while its stream goes on.

@@ -1,5 +1,9 @@
 //! From the source into the journal: one thread, one batch, no waiting for sinks.
 
+mod replay;
+
+pub(crate) use replay::is_taken_up;
+
 use crate::event_reader::{
     EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
 };
@@ -124,8 +128,15 @@ pub enum KeepPosition {
     EveryBytes(u64),
 }
 
-/// A table to copy again, and where the answer goes.
-pub type Resnapshot = (String, Sender<Result<(), String>>);
+/// A table to bring back.
+pub struct Heal {
+    /// `database.table`.
+    pub table: String,
+    /// Copy it again, instead of decoding again what the journal keeps.
+    pub resnapshot: bool,
+    /// Where the answer goes.
+    pub answer: Sender<Result<String, String>>,
+}
 
 /// Opens the source anew where the journal ends.
 pub type Reopen = Box<dyn Fn(Resumed) -> Result<Box<dyn Source>, SourceError> + Send>;
@@ -147,7 +158,7 @@ pub struct Capture {
     position_written: Instant,
     position_kept: Option<Position>,
     in_transaction: bool,
-    to_copy: Receiver<Resnapshot>,
+    to_heal: Receiver<Heal>,
     journal: Journal,
     reopen: Reopen,
     streams: CaptureStreams,
@@ -165,8 +176,8 @@ pub struct CaptureParts {
     pub shared: Arc<Shared>,
     /// When the full position is kept.
     pub keep: KeepPosition,
-    /// Tables to copy again.
-    pub to_copy: Receiver<Resnapshot>,
+    /// Tables to bring back.
+    pub to_heal: Receiver<Heal>,
     /// Opens the source anew.
     pub reopen: Reopen,
     /// The change streams.
@@ -183,7 +194,7 @@ impl Capture {
             journal,
             shared,
             keep,
-            to_copy,
+            to_heal,
             reopen,
             streams,
             key_groups,
@@ -201,7 +212,7 @@ impl Capture {
             position_written: Instant::now() - POSITION_INTERVAL,
             position_kept: None,
             in_transaction: false,
-            to_copy,
+            to_heal,
         }
     }
 
@@ -256,9 +267,14 @@ impl Capture {
                 break;
             }
             if !self.in_transaction
-                && let Ok((table, answer)) = self.to_copy.try_recv()
+                && let Ok(heal) = self.to_heal.try_recv()
             {
-                let _ = answer.send(self.copy_again(&table, source)?);
+                let said = match heal.resnapshot {
+                    true => self.copy_again(&heal.table, source)?,
+                    false => self.replay(&heal.table, &mut **source)?,
+                };
+                self.publish(&mut **source);
+                let _ = heal.answer.send(said);
             }
             if !self.in_transaction {
                 self.streams.serve(&mut self.writer, &self.status)?;
@@ -289,7 +305,7 @@ impl Capture {
         &mut self,
         table: &str,
         source: &mut Box<dyn Source>,
-    ) -> Result<Result<(), String>, CaptureError> {
+    ) -> Result<Result<String, String>, CaptureError> {
         let state = self.journal.control();
         let named = |bytes: &[u8]| {
             let schema = change::TableSchema::decode(bytes).ok()?;
@@ -314,7 +330,7 @@ impl Capture {
         match (self.reopen)(resumed) {
             Ok(opened) => {
                 *source = opened;
-                Ok(Ok(()))
+                Ok(Ok(format!("{table} is copied again; see `status`")))
             }
             Err(error) => Ok(Err(error.to_string())),
         }

@@ -129,6 +129,10 @@ struct Unflushed {
     position: Vec<u8>,
     position_dirty: bool,
     since: Option<Instant>,
+    /// Since when that may have waited in the journal: it came while the last flush ran. None: it did not.
+    waited: Option<Instant>,
+    /// The same of what is not read yet.
+    waiting: Option<Instant>,
     rows: u64,
     bytes: u64,
     oldest_us: Option<i64>,
@@ -155,6 +159,8 @@ impl Delivery {
             position: Vec::new(),
             position_dirty: false,
             since: None,
+            waited: None,
+            waiting: None,
             rows: 0,
             bytes: 0,
             oldest_us: None,
@@ -407,6 +413,8 @@ impl Delivery {
     fn reset_unflushed(&mut self) {
         self.unflushed.next = self.cursor.sequence;
         self.unflushed.since = None;
+        self.unflushed.waited = None;
+        self.unflushed.waiting = None;
         self.unflushed.rows = 0;
         self.unflushed.bytes = 0;
         self.unflushed.oldest_us = None;
@@ -441,6 +449,7 @@ impl Delivery {
             if more {
                 continue;
             }
+            self.unflushed.waiting = None;
             self.beat(&reader)?;
             self.sink.idle()?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);
@@ -483,7 +492,7 @@ impl Delivery {
     }
 
     fn wait_for_more(&self) {
-        let wait = match self.unflushed.since {
+        let wait = match self.unflushed.waited.or(self.unflushed.since) {
             Some(since) => self.config.batch_delay.saturating_sub(since.elapsed()),
             None => Duration::from_millis(50),
         };
@@ -503,12 +512,16 @@ impl Delivery {
             return Ok(());
         };
         let left = self.journal.end().0.saturating_sub(self.unflushed.next);
-        // Under a steady load there is always a little more: it must not make what is here wait.
-        let age_max = match more && left > BEHIND_RECORDS {
-            false => self.config.batch_delay,
-            true => BATCH_AGE_MAX.max(self.config.batch_delay),
+        let is_due = match more {
+            false => {
+                let waited = self.unflushed.waited.unwrap_or(since);
+                waited.elapsed() >= self.config.batch_delay
+            }
+            // Under a steady load there is always a little more: it must not make what is here wait.
+            true if left <= BEHIND_RECORDS => since.elapsed() >= self.config.batch_delay,
+            true => since.elapsed() >= BATCH_AGE_MAX.max(self.config.batch_delay),
         };
-        if since.elapsed() >= age_max || self.is_full() {
+        if is_due || self.is_full() {
             self.flush()
         } else {
             Ok(())
@@ -556,6 +569,9 @@ impl Delivery {
         let next = self.unflushed.next;
         self.reset_unflushed();
         self.unflushed.next = next.max(self.cursor.sequence);
+        if self.journal.end().0 > self.unflushed.next {
+            self.unflushed.waiting = Some(since);
+        }
         self.hold()?;
         Ok(())
     }
@@ -642,8 +658,8 @@ impl Delivery {
         self.flush()?;
         if self.parking.is_of(table, AT_CAPTURE) {
             return Ok(Err(format!(
-                "{table} could not be decoded at capture, so the journal has nothing to deliver \
-                 again; use `heal {table} --resnapshot`"
+                "{table} could not be read at capture, so the journal has nothing to deliver again; use \
+                 `heal {table} --resnapshot`"
             )));
         }
         let Some(healing) = self.parking.remove(table) else {
@@ -714,6 +730,9 @@ impl Delivery {
             self.flush()?;
         }
         self.sink.write(event)?;
+        if self.unflushed.since.is_none() {
+            self.unflushed.waited = self.unflushed.waiting;
+        }
         let now = *self.unflushed.since.get_or_insert_with(Instant::now);
         self.last_sign = now;
         if let Event::Row(row) = event {
@@ -829,6 +848,13 @@ impl EventSink for Delivery {
         }
         self.unflushed.next = next;
         Ok(())
+    }
+
+    fn taken_up(&mut self, table: &str, next: u64) {
+        if self.parking.is_of(table, AT_CAPTURE) {
+            self.parking.remove(table);
+        }
+        self.unflushed.next = next;
     }
 
     fn looks_ahead(&self) -> bool {

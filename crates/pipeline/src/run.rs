@@ -5,7 +5,7 @@
 
 use crate::assemble::{self, Place};
 use crate::capture::{
-    Capture, CaptureError, CaptureParts, Captured, KeepPosition, Resnapshot, Resumed, resume,
+    Capture, CaptureError, CaptureParts, Captured, Heal, KeepPosition, Resumed, resume,
 };
 use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
@@ -133,8 +133,8 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         server: None,
         _socket: None,
     };
-    let (resnapshots, to_copy) = channel();
-    running.listen(config, &dir, resnapshots)?;
+    let (heals, to_heal) = channel();
+    running.listen(config, &dir, heals)?;
     running.server = api::serve(config, &running.api)?;
     running.start_sinks(sinks, config.drain_timeout.0)?;
     let recorded = matches!(config.source, SourceConfig::Recorded(_));
@@ -151,7 +151,7 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         key_groups,
         shared: Arc::clone(&shared),
         keep,
-        to_copy,
+        to_heal,
         reopen: Box::new(move |resumed| assemble::source(&source_config, &its_place, resumed)),
         streams: streams::CaptureStreams::new(driver, &config.streams),
     });
@@ -310,7 +310,7 @@ impl Running {
         &mut self,
         config: &Config,
         dir: &std::path::Path,
-        resnapshots: Sender<Resnapshot>,
+        heals: Sender<Heal>,
     ) -> Result<(), RunError> {
         let handler = Arc::new(Commands {
             shared: Arc::clone(&self.shared),
@@ -319,7 +319,7 @@ impl Running {
             api: Arc::clone(&self.api),
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
-            resnapshots,
+            heals,
             can_copy: match &config.source {
                 SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
                     source.snapshot != source_mysql::config::SnapshotMode::Never
@@ -482,6 +482,9 @@ fn report(shared: &Shared, streams: &Streams, name: &str) -> Report {
     }
 }
 
+/// How long the user waits for capture to bring a table back.
+const HEAL_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Answers the control socket.
 struct Commands {
     shared: Arc<Shared>,
@@ -490,7 +493,7 @@ struct Commands {
     api: Arc<Api>,
     name: String,
     requests: Requests,
-    resnapshots: Sender<Resnapshot>,
+    heals: Sender<Heal>,
     can_copy: bool,
 }
 
@@ -525,15 +528,21 @@ impl Commands {
                 "this source copies no tables: it is a recording, or has snapshot: never",
             );
         }
-        if resnapshot {
+        let source = self.shared.source();
+        if resnapshot || source.parked.iter().any(|parked| parked.table == table) {
             let (answer, answered) = channel();
-            if self.resnapshots.send((table.to_owned(), answer)).is_err() {
+            let heal = Heal {
+                table: table.to_owned(),
+                resnapshot,
+                answer,
+            };
+            if self.heals.send(heal).is_err() {
                 return Answer::refused("capture has ended; see `status`");
             }
-            return match answered.recv_timeout(Duration::from_secs(60)) {
-                Ok(Ok(())) => Answer::done(format!("{table} is copied again; see `status`")),
+            return match answered.recv_timeout(HEAL_TIMEOUT) {
+                Ok(Ok(text)) => Answer::done(text),
                 Ok(Err(text)) => Answer::refused(text),
-                Err(_) => Answer::refused("capture gave no answer; see `status`"),
+                Err(_) => Answer::refused("capture gives no answer yet; see `status`"),
             };
         }
         let parked: Vec<String> = self

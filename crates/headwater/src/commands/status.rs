@@ -127,12 +127,13 @@ fn render(report: &Report, config: &str) -> String {
                 "  parked: {what} since {} ({}): {}",
                 parked.from_sequence, parked.target, parked.reason
             ));
-            let how = if parked.target == AT_CAPTURE {
-                " --resnapshot"
-            } else {
-                ""
-            };
             let table = &parked.table;
+            // What capture could not decode it can decode again; what it could not keep, not.
+            let is_kept = report.source.parked.iter().any(|(name, ..)| name == table);
+            let how = match parked.target == AT_CAPTURE && !is_kept {
+                true => " --resnapshot",
+                false => "",
+            };
             lines.push(format!(
                 "    fix the cause, then: headwater heal {config} {table}{how}"
             ));
@@ -175,7 +176,7 @@ fn render_source(source: &SourceReport, config: &str, lines: &mut Vec<String>) {
     for (table, since, reason) in &source.parked {
         lines.push(format!("  parked: {table} since {since}: {reason}"));
         lines.push(format!(
-            "    fix the cause, then: headwater heal {config} {table} --resnapshot"
+            "    fix the cause, then: headwater heal {config} {table}"
         ));
     }
 }

@@ -91,6 +91,10 @@ pub trait EventSink {
     /// A new schema version.
     fn schema(&mut self, _schema: &Arc<TableSchema>) {}
 
+    /// A table that was set aside at capture is decoded again from here on; `next` is the first sequence
+    /// after the mark. It may be told more than once.
+    fn taken_up(&mut self, _table: &str, _next: u64) {}
+
     /// How far the copy of a table has come; `next` is the first sequence after the mark.
     fn copy(&mut self, _mark: &CopyMark<'_>, _next: u64) -> Result<(), Self::Error> {
         Ok(())
@@ -108,6 +112,10 @@ pub struct OpaqueRecord<'a> {
     pub key_token: u64,
     /// Why it cannot be read.
     pub reason: &'a str,
+    /// The transaction that it stands in.
+    pub header: &'a TransactionHeader,
+    /// What was kept of it; none where its key is not to be had.
+    pub event: Option<change::batch::OpaqueEvent<'a>>,
 }
 
 /// Reads events from one sequence on.
@@ -335,6 +343,15 @@ impl State {
                     sink.schema(&schema);
                 }
                 match value {
+                    Some(value) if key.starts_with(PARKED_PREFIX) && sequence.0 >= skip_until => {
+                        let name = &key[PARKED_PREFIX.len()..];
+                        if crate::capture::is_taken_up(value)
+                            && let Ok(name) = std::str::from_utf8(name)
+                        {
+                            sink.taken_up(name, self.next);
+                        }
+                        Ok(())
+                    }
                     Some(value) if key.starts_with(COPY_PREFIX) && sequence.0 >= skip_until => {
                         self.copied(sequence, (key, value), sink)
                     }
@@ -450,6 +467,8 @@ impl State {
                     table: table.map(|schema| &**schema),
                     key_token: descriptor.key_token,
                     reason: "the key of its table is not to be had",
+                    header: &self.header,
+                    event: None,
                 };
                 return sink.opaque(&record, next);
             }
@@ -480,6 +499,8 @@ impl State {
                     table: table.map(|schema| &**schema),
                     key_token: descriptor.key_token,
                     reason: event.reason,
+                    header: &self.header,
+                    event: Some(event),
                 };
                 sink.opaque(&record, next)
             }

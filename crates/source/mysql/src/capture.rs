@@ -5,6 +5,7 @@
 //!
 //! Read next: `tables.rs` (which rows are decoded how), `transaction.rs`, `statement.rs`.
 
+mod again;
 pub mod columns;
 mod restore;
 pub mod selection;

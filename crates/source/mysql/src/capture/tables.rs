@@ -104,7 +104,8 @@ impl Tables {
                 Route::Decode(plan) => {
                     format!("{}.{}", plan.schema.database, plan.schema.name) == name
                 }
-                _ => false,
+                Route::Opaque(aside) => format!("{}.{}", aside.database, aside.name) == name,
+                Route::Skip => false,
             };
             if matches {
                 // The next table map differs from no bytes, so it is resolved anew; rows before it
@@ -159,7 +160,8 @@ impl Tables {
 }
 
 impl Resolver<'_> {
-    fn resolve(mut self, body: &[u8]) -> Decoded<Route> {
+    /// Where the rows of a table map go.
+    pub fn resolve(mut self, body: &[u8]) -> Decoded<Route> {
         let (database, name) = table_map::names(body)?;
         let database = String::from_utf8_lossy(database);
         let name = String::from_utf8_lossy(name);

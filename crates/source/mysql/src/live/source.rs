@@ -507,6 +507,18 @@ impl Source for MysqlSource {
     fn position(&self) -> Option<Position> {
         Some(self.capture.position().clone())
     }
+
+    fn decode_again(
+        &mut self,
+        again: &change::contract::Again<'_>,
+        batch: &mut Batch,
+    ) -> Result<bool, SourceError> {
+        self.capture.decode_again(again, batch)
+    }
+
+    fn take_up(&mut self, table: &str) {
+        self.capture.take_up(table);
+    }
 }
 
 fn random_server_id() -> u32 {
