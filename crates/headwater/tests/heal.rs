@@ -1,6 +1,7 @@
 //! A table that capture set aside: what the journal kept of it is decoded again, in order and once.
 
 use std::time::Duration;
+use testkit::rng::{Rng, seed};
 use testkit::topics::Topics;
 use testkit::{Flavour, Kafka, MysqlServer, Pipeline, one_at_a_time};
 
@@ -148,6 +149,69 @@ fn what_capture_kept_is_decoded_again_mysql_9_7() {
 #[test]
 fn what_capture_kept_is_decoded_again_mariadb_11_4() {
     replayed(Flavour::Mariadb11);
+}
+
+/// kill -9 while it is decoded again, at ten random moments and more: each change comes once.
+#[test]
+fn kills_while_it_is_decoded_again_lose_and_double_nothing() {
+    const ROWS: u64 = 12_000;
+    let _turn = one_at_a_time();
+    let mut random = Rng::new(seed("kills while decoding again"));
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, b INT NOT NULL, v TEXT, w TEXT)");
+    let lines = "sinks:\n  - {name: lines, file: {path: lines.jsonl}}\n";
+    let excluding = ["columns: {\"shop.t\": {exclude: [b]}}"];
+    let config = server.source_yaml("\"shop.*\"", &excluding) + lines;
+    let mut pipeline = Pipeline::new(BINARY, &config);
+    pipeline.start();
+    pipeline.wait_streaming(LIMIT);
+    sql.exec("ALTER TABLE shop.t DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)");
+    for n in 0..ROWS {
+        sql.exec(&format!(
+            "INSERT INTO shop.t VALUES ({n}, 1, '{n}', REPEAT('x', 4000))"
+        ));
+    }
+    pipeline.wait_status("all is kept", LIMIT, |status| {
+        status["source"]["parked"][0][0] == "shop.t" && status["source"]["lag_bytes"] == 0
+    });
+    pipeline.stop();
+    pipeline.reconfigure(&(server.source_yaml("\"shop.*\"", &[]) + lines));
+    let (mut kills, mut live) = (0, 0);
+    loop {
+        pipeline.start();
+        let status = pipeline.wait_streaming(LIMIT);
+        if status["source"]["parked"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+        {
+            break;
+        }
+        if kills > 0 {
+            // It is still set aside: what comes now is kept behind the rest.
+            live += 1;
+            let id = ROWS + live;
+            sql.exec(&format!("INSERT INTO shop.t VALUES ({id}, 1, '{id}', '')"));
+        }
+        if kills == 25 {
+            pipeline.done(&["heal"], &["shop.t"]);
+            break;
+        }
+        let mut healing = pipeline.piped(&["heal"], &["shop.t"]);
+        std::thread::sleep(Duration::from_millis(5 + random.below(400)));
+        pipeline.kill();
+        healing.wait().expect("it ends");
+        kills += 1;
+    }
+    sql.exec("INSERT INTO shop.t VALUES (100000, 1, 'the last', '')");
+    pipeline.wait_file("lines.jsonl", "the last", LIMIT);
+    let mut expected: Vec<String> = (0..ROWS).map(|n| format!("INSERT {n}")).collect();
+    expected.extend((1..=live).map(|n| format!("INSERT {}", ROWS + n)));
+    expected.push("INSERT the last".to_owned());
+    println!("{kills} kills, {live} rows between them");
+    assert!(kills > 0);
+    assert_eq!(told(&pipeline, "t"), expected);
+    pipeline.stop();
 }
 
 /// A statement changed the table meanwhile: what was kept is of another structure.
