@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod in_process;
+mod wait;
 
-use in_process::{start, stop, wait_within};
+use in_process::{start, stop};
 use pipeline::Running;
 use pipeline::control::{self, Request};
 use pipeline::key_groups::KeyRequest;
@@ -17,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MARK: &str = "the-marked-value";
 
 fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait_within(LIMIT, what, look)
+    wait::wait_within(LIMIT, what, look)
 }
 
 /// Records of a table's oldest listed stream.

@@ -7,8 +7,9 @@ mod support;
 
 mod in_process;
 mod row_writer;
+mod wait;
 
-use in_process::{start, stop, wait_within};
+use in_process::{start, stop};
 use row_writer::write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 const STREAMS: &str = "streams:\n  - {table: shop.t, name: t, shards: {initial: 2}}\n";
 
 fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait_within(LIMIT, what, look)
+    wait::wait_within(LIMIT, what, look)
 }
 
 fn enabled(streams: &Streams, name: &str) -> String {

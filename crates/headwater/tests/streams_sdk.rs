@@ -9,9 +9,9 @@
 #[path = "../../stream/tests/support/mod.rs"]
 mod support;
 
-mod in_process;
 mod row_writer;
 mod sdk;
+mod wait;
 
 use aws_sdk_keyspacesstreams::error::ProvideErrorMetadata;
 use aws_sdk_keyspacesstreams::types::{

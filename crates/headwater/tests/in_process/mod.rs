@@ -4,7 +4,6 @@
 use pipeline::assemble::Place;
 use pipeline::{RunOptions, Running};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Starts a config's text as `shop`, in `folder`.
 pub fn start(text: &str, folder: &Path) -> Running {
@@ -20,16 +19,4 @@ pub fn start(text: &str, folder: &Path) -> Running {
 pub fn stop(running: Running) {
     running.stop();
     running.wait(&mut |_| {}).unwrap();
-}
-
-/// Looks until there is something; panics after `limit`.
-pub fn wait_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(since.elapsed() < limit, "waited for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -1,8 +1,8 @@
 //! Writes a random history of `shop.t` into a server, over the server's crashes.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use crate::in_process::wait_within;
 use crate::support::{History, Row, Step, Workload, remember};
+use crate::wait::wait_within;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

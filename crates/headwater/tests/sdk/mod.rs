@@ -1,5 +1,9 @@
 //! The SDK's clients without their futures, and a consumer that reads a stream by lineage.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::result_large_err,
+    reason = "a test may fail, with the SDK's own errors"
+)]
 
 use crate::support::{History, Rng};
 use aws_sdk_keyspacesstreams as streams;
