@@ -354,7 +354,7 @@ impl Capture {
                 );
                 told = true;
             }
-            if self.shared.is_stopping() {
+            if self.shared.is_stopping() || self.journal.failed().is_some() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(200));
@@ -589,10 +589,12 @@ impl Capture {
     }
 
     fn full_or_fail(&mut self, error: journal::Error) -> Result<(), CaptureError> {
-        if error.kind() != journal::ErrorKind::Full || !self.wait_for_room() {
+        // A disk that is full ends the writer for good: trying again would wait for ever.
+        let is_over = error.kind() != journal::ErrorKind::Full || self.journal.failed().is_some();
+        if is_over || !self.wait_for_room() {
             return Err(error.into());
         }
-        // The limit may be the disk's own, which `capacity` does not see at once.
+        // What made room may not be done yet.
         std::thread::sleep(Duration::from_millis(50));
         Ok(())
     }
