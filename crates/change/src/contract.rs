@@ -400,6 +400,18 @@ pub trait Sink: Send {
         false
     }
 
+    /// Whether a rejection of this event by [`Sink::write`] leaves the sink as it was before: what was
+    /// written earlier stays in hand, and the caller goes on with the next event. Else it opens the
+    /// sink again and gives everything since the cursor once more.
+    fn refuses_alone(&self, _event: &Event<'_>) -> bool {
+        false
+    }
+
+    /// What a statement means for what was set aside of its table.
+    fn aside(&self, _event: &Event<'_>) -> Aside {
+        Aside::Stays
+    }
+
     /// Why the sink cannot be sent to another place in the journal; none when it can.
     fn refuses_rewind(&self) -> Option<&'static str> {
         None
@@ -416,6 +428,18 @@ pub trait Sink: Send {
     fn idle(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+}
+
+/// What becomes of what was set aside of a table, when a statement of the table comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// It stays; a table that is set aside as a whole does not get the statement.
+    Stays,
+    /// It is of no use any more: the sink gets the statement, and nothing is set aside after it.
+    Ends,
+    /// It goes with the table under its new name: the sink gets the statement. The new name lacks what
+    /// the former one was refused for, so that only a new copy makes it right.
+    Moves,
 }
 
 /// How far the copy of a table has come.

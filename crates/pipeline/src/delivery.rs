@@ -1,16 +1,16 @@
 //! From the journal into one sink: one thread, one cursor, everything else retried or set aside.
 
-use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError, journal_table};
+mod heal;
+mod set_aside;
+
+use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError};
 use crate::parking::Parking;
 use crate::pattern::Patterns;
 use crate::recover;
 use crate::status::Shared;
 use change::contract::{ErrorKind, Parked};
 use change::event::{Ahead, Heartbeat};
-use change::{
-    CopyMark, CopyStage, Cursor, Event, Operation, Position, RowChange, Sink, SinkError,
-    TableSchema,
-};
+use change::{CopyMark, CopyStage, Cursor, Event, Position, Sink, SinkError, TableSchema};
 use journal::{Journal, OnFull, Sequence};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Target of what was parked because its log could not be decoded.
 pub const AT_CAPTURE: &str = "capture";
+/// Target of what was parked under a former name of its table.
+const AT_RENAME: &str = "rename";
 /// A sink that is behind flushes at this age: few, large batches.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
 /// With more records than this before the journal's end, a sink is behind.
@@ -292,21 +294,6 @@ impl Delivery {
     fn set_state(&self, state: &str) {
         self.shared
             .on_sink(&self.config.name, |status| status.state = state.to_owned());
-    }
-
-    /// Sets a refused record aside; false for other errors.
-    fn park(&mut self, error: &SinkError) -> bool {
-        let Some(rejection) = &error.rejection else {
-            return false;
-        };
-        tracing::error!(
-            sink = self.config.name,
-            "{error}; it is parked, the rest goes on"
-        );
-        self.parking.reject(rejection);
-        // The parked set travels with the cursor; it is durable with the next flush, and if that is
-        // lost, the same record is refused again.
-        true
     }
 
     fn open_and_deliver(&mut self, drain: Duration) -> Result<(), Stop> {
@@ -653,66 +640,6 @@ impl Delivery {
         Ok((true, Ok(format!("{} goes on at {to}", self.config.name))))
     }
 
-    /// Reads a parked table again up to now, then lets it go on.
-    fn heal(&mut self, table: &str) -> Result<Result<String, String>, Stop> {
-        self.flush()?;
-        if self.parking.is_of(table, AT_CAPTURE) {
-            return Ok(Err(format!(
-                "{table} could not be read at capture, so the journal has nothing to deliver again; use \
-                 `heal {table} --resnapshot`"
-            )));
-        }
-        let Some(healing) = self.parking.remove(table) else {
-            return Ok(Err(format!(
-                "nothing of {table} is parked in {}",
-                self.config.name
-            )));
-        };
-        let from = healing.from_sequence().unwrap_or(self.cursor.sequence);
-        if from < self.journal.first().0 {
-            for parked in healing.to_cursor() {
-                self.parking.add(&parked);
-            }
-            return Ok(Err(format!(
-                "the journal no longer holds {}, where {table} was parked; use `heal {table} \
-                 --resnapshot`",
-                Sequence(from)
-            )));
-        }
-        let until = self.cursor.sequence;
-        let now = EventReader::open(&self.journal, Sequence(until), None)?;
-        let named = |schema: &&Arc<change::TableSchema>| {
-            format!("{}.{}", schema.database, schema.name) == table
-        };
-        let tables = now
-            .schemas()
-            .filter(named)
-            .map(|s| journal_table(s.table))
-            .collect();
-        let mut reader = EventReader::open(&self.journal, Sequence(from), Some(tables))?;
-        let mut replay = Replay {
-            delivery: self,
-            healing,
-            until,
-            rows: 0,
-        };
-        while reader.next_sequence() < until && reader.read_frame(&mut replay)? {}
-        let rows = replay.rows;
-        // The place does not change, only the parked set does.
-        let mut cursor = self.cursor.clone();
-        cursor.parked = self.parking.to_cursor();
-        if let Err(error) = self.sink.flush(&cursor) {
-            let _ = self.sink.abort();
-            return Err(error.into());
-        }
-        self.cursor = cursor;
-        self.report();
-        Ok(Ok(format!(
-            "{table} is healed in {}: {rows} changes delivered again",
-            self.config.name
-        )))
-    }
-
     fn give(&mut self, event: &Event<'_>) -> Result<(), Stop> {
         if self.marks.wanted && !self.marks.is_begun {
             let header = match event {
@@ -729,71 +656,26 @@ impl Delivery {
         if self.sink.is_barrier(event) {
             self.flush()?;
         }
-        self.sink.write(event)?;
+        let done = self.sink.write(event);
         if self.unflushed.since.is_none() {
             self.unflushed.waited = self.unflushed.waiting;
         }
+        // What was set aside travels with the cursor: a flush has to come.
         let now = *self.unflushed.since.get_or_insert_with(Instant::now);
         self.last_sign = now;
+        if let Err(error) = done {
+            if self.sink.refuses_alone(event) && self.park(&error) {
+                self.spread(event);
+                return Ok(());
+            }
+            return Err(error.into());
+        }
         if let Event::Row(row) = event {
             self.unflushed.rows += 1;
             let time = row.header.best_time_us() as i64;
             self.unflushed.oldest_us.get_or_insert(time);
         }
         Ok(())
-    }
-
-    /// A table that the source copies again is whole from the copy's first row on.
-    fn unpark_copied(&mut self, event: &Event<'_>) {
-        if self.parking.is_empty() {
-            return;
-        }
-        if let Event::Row(row) = event
-            && row.operation == Operation::Read
-        {
-            let name = format!("{}.{}", row.table.database, row.table.name);
-            if self.parking.is_of(&name, AT_CAPTURE) {
-                self.parking.remove(&name);
-            }
-        }
-    }
-
-    fn spread(&mut self, event: &Event<'_>) {
-        if let Event::Row(row) = event
-            && !self.parking.is_empty()
-        {
-            let name = format!("{}.{}", row.table.database, row.table.name);
-            self.parking
-                .spread(&name, row.sequence, row.key_token, row.old_key_token);
-        }
-    }
-
-    fn is_held(&self, event: &Event<'_>) -> bool {
-        match event {
-            Event::Row(row) => {
-                let (database, table) = (&row.table.database, &row.table.name);
-                if !self.config.tables.matches(database, table) {
-                    return true;
-                }
-                if self.parking.is_empty() {
-                    return false;
-                }
-                let name = format!("{database}.{table}");
-                if row.operation == Operation::Read && self.parking.is_of(&name, AT_CAPTURE) {
-                    return false;
-                }
-                self.parking
-                    .holds(&name, row.sequence, row.key_token, row.old_key_token)
-            }
-            Event::Ddl(change) => {
-                let (database, table) = (change.ddl.database, change.ddl.table);
-                (!table.is_empty() && !self.config.tables.matches(database, table))
-                    || self
-                        .parking
-                        .holds_table(&format!("{database}.{table}"), change.sequence)
-            }
-            _ => false,
-        }
     }
 }
 
@@ -822,7 +704,9 @@ impl EventSink for Delivery {
             }
             _ => {
                 self.unpark_copied(event);
-                if self.is_held(event) {
+                if self.set_aside_meets(event)? {
+                    // Given, and what was set aside followed it.
+                } else if self.is_held(event) {
                     self.spread(event);
                 } else if !self.skipping {
                     self.give(event)?;
@@ -897,62 +781,6 @@ impl EventSink for Delivery {
         }
         self.unflushed.since.get_or_insert_with(Instant::now);
         self.unflushed.next = next;
-        Ok(())
-    }
-}
-
-/// Gives a healed table's records again.
-struct Replay<'a> {
-    delivery: &'a mut Delivery,
-    healing: Parking,
-    until: u64,
-    rows: u64,
-}
-
-impl Replay<'_> {
-    fn is_healed(&self, row: &RowChange<'_>) -> bool {
-        let name = format!("{}.{}", row.table.database, row.table.name);
-        self.healing
-            .holds(&name, row.sequence, row.key_token, row.old_key_token)
-    }
-}
-
-impl EventSink for Replay<'_> {
-    type Error = Stop;
-
-    fn event(&mut self, event: &Event<'_>, _next: u64, _: &Position) -> Result<(), Stop> {
-        let Event::Row(row) = event else {
-            return Ok(());
-        };
-        if row.sequence >= self.until {
-            return Ok(());
-        }
-        if !self.is_healed(row) {
-            return Ok(());
-        }
-        self.rows += 1;
-        self.delivery.marks.is_begun = true;
-        self.delivery.give(event)
-    }
-
-    fn looks_ahead(&self) -> bool {
-        self.delivery.sink.looks_ahead()
-    }
-
-    fn count(&self, event: &Event<'_>) -> u64 {
-        match event {
-            Event::Row(row) if row.sequence < self.until && self.is_healed(row) => {
-                self.delivery.sink.operations(event)
-            }
-            _ => 0,
-        }
-    }
-
-    fn transaction(&mut self, ahead: &Ahead) {
-        self.delivery.sink.transaction(ahead);
-    }
-
-    fn opaque(&mut self, _: &OpaqueRecord<'_>, _: u64) -> Result<(), Stop> {
         Ok(())
     }
 }

@@ -159,6 +159,46 @@ impl Parking {
         }
     }
 
+    /// Whether something of the table is set aside.
+    pub fn has(&self, table: &str) -> bool {
+        self.tables.contains_key(table)
+    }
+
+    /// Tables of a database of which something is set aside.
+    pub fn tables_of(&self, database: &str) -> Vec<String> {
+        let is_in = |table: &&String| {
+            table
+                .strip_prefix(database)
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.tables.keys().filter(is_in).cloned().collect()
+    }
+
+    /// A table was renamed: what was set aside of it goes to its new name, and with it why.
+    pub fn rename(&mut self, from: &str, to: &str, target: &str) {
+        let Some(moved) = self.remove(from) else {
+            return;
+        };
+        // What waits under the new name already was refused for the same rows.
+        let known = self.remove(to);
+        for parked in moved.to_cursor() {
+            let reason = format!(
+                "it was {from}, of which this was set aside: {}; fix: headwater heal CONFIG {to} \
+                 --resnapshot",
+                parked.reason
+            );
+            self.add(&Parked {
+                table: to.to_owned(),
+                target: target.to_owned(),
+                reason,
+                ..parked
+            });
+        }
+        for parked in known.iter().flat_map(Parking::to_cursor) {
+            self.add(&parked);
+        }
+    }
+
     /// Takes a table out; what is returned says what has to be read again.
     pub fn remove(&mut self, table: &str) -> Option<Parking> {
         let parked = self.tables.remove(table)?;
@@ -282,6 +322,30 @@ mod tests {
         parking.add(&parked(7, 5));
         parking.add(&parked(7, 3));
         assert!(parking.holds("a.t", 3, 7, None) && !parking.holds("a.t", 2, 7, None));
+    }
+
+    #[test]
+    fn what_is_set_aside_goes_with_a_renamed_table_and_says_from_where() {
+        let mut parking = Parking::new(&[], 10);
+        parking.add(&parked(7, 5));
+        parking.rename("a.t", "b.u", "renamed");
+        assert!(!parking.has("a.t") && parking.is_of("b.u", "renamed"));
+        assert!(parking.holds("b.u", 6, 7, None) && !parking.holds("b.u", 6, 8, None));
+        let reason = &parking.to_status()[0].reason;
+        assert!(
+            reason.contains("it was a.t") && reason.contains("too large"),
+            "{reason}"
+        );
+        // A table that waits as a whole stays so, whichever name it waits under.
+        parking.add(&Parked {
+            key_token: None,
+            ..parked(0, 9)
+        });
+        parking.rename("a.t", "b.u", "renamed");
+        assert!(parking.holds_table("b.u", 9));
+        assert!(parking.is_of("b.u", "renamed"));
+        assert_eq!(parking.tables_of("b"), ["b.u"]);
+        assert!(parking.tables_of("").is_empty());
     }
 
     #[test]

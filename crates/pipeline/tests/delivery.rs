@@ -1,9 +1,10 @@
 //! Delivery against a real journal and a sink in memory that fails on demand.
 
-use change::contract::{ErrorKind, Rejection};
+use change::contract::{Aside, ErrorKind, Rejection};
 use change::{
-    Batch, Cell, Column, ColumnType, Cursor, Entry, Event, Operation, RowMeta, SchemaVersion, Sink,
-    SinkError, TableId, TableSchema, TransactionHeader, TransactionTrailer, Value,
+    Batch, Cell, Column, ColumnType, Cursor, Ddl, DdlKind, Entry, Event, Operation, RowMeta,
+    SchemaVersion, Sink, SinkError, TableId, TableSchema, TransactionHeader, TransactionTrailer,
+    Value,
 };
 use journal::{FileKeys, Journal, KeyGroupId, RecordDescriptor, TransactionStart, Writer};
 use pipeline::delivery::{Command, Delivery, DeliveryConfig, Request};
@@ -23,6 +24,12 @@ struct Target {
     written: Vec<String>,
     cursor: Option<Cursor>,
     refused_key: Option<u64>,
+    /// Keys from this on are refused too.
+    refused_from: Option<u64>,
+    /// A refused record leaves the sink as it was.
+    refuses_alone: bool,
+    /// Statements end or move what is set aside.
+    is_table_target: bool,
     failing_flushes: u32,
     opens: u32,
 }
@@ -31,7 +38,11 @@ struct Target {
 struct MemorySink(Arc<Mutex<Target>>);
 
 fn text(event: &Event<'_>) -> Option<String> {
-    let Event::Row(row) = event else { return None };
+    let row = match event {
+        Event::Row(row) => row,
+        Event::Ddl(change) => return Some(change.ddl.sql.to_owned()),
+        _ => return None,
+    };
     let image = row.after.or(row.before).expect("a row has an image");
     let Cell::Value(Value::Int(id)) = image.cell(0) else {
         panic!("an integer key")
@@ -56,7 +67,10 @@ impl Sink for MemorySink {
     fn write(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
         let mut target = self.0.lock().expect("no thread panicked");
         if let Event::Row(row) = event
-            && target.refused_key == Some(row.key_token)
+            && (target.refused_key == Some(row.key_token)
+                || target
+                    .refused_from
+                    .is_some_and(|from| row.key_token >= from))
         {
             let rejection = Rejection {
                 table: format!("{}.{}", row.table.database, row.table.name),
@@ -89,17 +103,31 @@ impl Sink for MemorySink {
         self.0.lock().expect("no thread panicked").written.clear();
         Ok(())
     }
+    fn refuses_alone(&self, _: &Event<'_>) -> bool {
+        self.0.lock().expect("no thread panicked").refuses_alone
+    }
+    fn aside(&self, event: &Event<'_>) -> Aside {
+        let target = self.0.lock().expect("no thread panicked");
+        match event {
+            Event::Ddl(change) if target.is_table_target => match change.ddl.kind {
+                DdlKind::DropTable | DdlKind::Database => Aside::Ends,
+                DdlKind::RenameTable => Aside::Moves,
+                _ => Aside::Stays,
+            },
+            _ => Aside::Stays,
+        }
+    }
     fn pending_bytes(&self) -> usize {
         self.0.lock().expect("no thread panicked").written.len() * 10
     }
 }
 
-fn schema() -> TableSchema {
+fn schema(version: u32, name: &str) -> TableSchema {
     TableSchema {
         table: TableId(1),
-        version: SchemaVersion(1),
+        version: SchemaVersion(version),
         database: "shop".into(),
-        name: "t".into(),
+        name: name.into(),
         columns: vec![Column {
             name: "id".into(),
             declared: "int".into(),
@@ -143,7 +171,7 @@ impl Rig {
         let keys = FileKeys::open_or_create(&folder.join("key")).expect("the key is made");
         let options = journal::Options::new(folder.join("journal"), Arc::new(keys));
         let (journal, mut writer) = journal::open(options).expect("the journal opens");
-        put_schema(&mut writer);
+        put_schema(&mut writer, 1, "t");
         let sink = MemorySink::default();
         setup(&mut sink.0.lock().expect("no thread panicked"));
         let (requests, receiver) = channel();
@@ -293,18 +321,22 @@ fn commit(writer: &mut Writer) {
     writer.flush().expect("the journal takes it");
 }
 
-fn put_schema(writer: &mut Writer) {
+fn put_schema(writer: &mut Writer, version: u32, name: &str) {
     let mut bytes = Vec::new();
-    schema().encode(&mut bytes);
+    schema(version, name).encode(&mut bytes);
     begin(writer);
     writer
-        .control(b"schema/1/1", Some(&bytes))
+        .control(format!("schema/1/{version}").as_bytes(), Some(&bytes))
         .expect("the journal takes it");
     commit(writer);
 }
 
 fn put_row(batch: &mut Batch, operation: Operation, flags: u8, id: i64) {
-    let mut row = batch.row(TableId(1), SchemaVersion(1), RowMeta::default());
+    put_row_of(batch, 1, (operation, flags), id);
+}
+
+fn put_row_of(batch: &mut Batch, version: u32, (operation, flags): (Operation, u8), id: i64) {
+    let mut row = batch.row(TableId(1), SchemaVersion(version), RowMeta::default());
     let mut image = match operation {
         Operation::Delete => row.before(1),
         _ => row.after(1),
@@ -315,6 +347,19 @@ fn put_row(batch: &mut Batch, operation: Operation, flags: u8, id: i64) {
 
 fn insert(batch: &mut Batch, id: i64) {
     put_row(batch, Operation::Insert, 0, id);
+}
+
+fn statement(batch: &mut Batch, kind: DdlKind, table: &str, renamed_from: &str) {
+    let ddl = Ddl {
+        kind,
+        database: "shop",
+        table,
+        renamed_from,
+        sql: &format!("{kind:?}"),
+        charset: "",
+        sql_mode: 0,
+    };
+    batch.ddl(TableId(1), SchemaVersion(1), &ddl);
 }
 
 fn move_key(batch: &mut Batch, from: i64, to: i64) {
@@ -391,6 +436,131 @@ fn a_refused_record_parks_its_key_the_rest_goes_on_and_heal_brings_it_back() {
             .parked
             .is_empty()
     );
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn many_refused_keys_cost_one_connection_and_no_second_reading() {
+    let mut rig = Rig::new("many", |target| {
+        target.refused_from = Some(1000);
+        target.refuses_alone = true;
+    });
+    rig.put(|batch| {
+        for id in 0..9 {
+            insert(batch, 1000 + id);
+            insert(batch, id);
+        }
+        // A key change to a refused key parks the other one too.
+        move_key(batch, 8, 1000);
+        insert(batch, 8);
+    });
+    let written: Vec<String> = (0..9).map(|id| format!("Insert {id}")).collect();
+    let written: Vec<&str> = written.iter().map(String::as_str).collect();
+    rig.wait_durable(&written);
+    rig.wait("the cursor with the parked keys", |target| {
+        target
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| cursor.parked.len() == 10)
+    });
+    assert_eq!(rig.sink.0.lock().unwrap().opens, 1);
+    // One more key than is allowed: the table waits from there on.
+    rig.put(|batch| {
+        insert(batch, 2000);
+        insert(batch, 20);
+    });
+    rig.wait("the table is parked", |target| {
+        let parked = target.cursor.iter().flat_map(|cursor| &cursor.parked);
+        parked.into_iter().any(|one| one.key_token.is_none())
+    });
+    rig.wait_durable(&written);
+    // Healing, while some of it is still refused: what follows a refused key waits as before.
+    rig.sink.0.lock().unwrap().refused_from = Some(1005);
+    let said = rig.ask(Command::Heal("shop.t".into())).unwrap_err();
+    assert!(said.contains("refused again"), "{said}");
+    let durable = rig.sink.0.lock().unwrap().durable.clone();
+    assert!(
+        durable.contains(&"Insert 1004".to_owned()) && durable.contains(&"Insert 20".to_owned())
+    );
+    assert!(!durable.contains(&"Insert 1005".to_owned()));
+    assert_eq!(rig.sink.0.lock().unwrap().opens, 1);
+    rig.sink.0.lock().unwrap().refused_from = None;
+    rig.ask(Command::Heal("shop.t".into())).expect("it heals");
+    assert_eq!(rig.sink.0.lock().unwrap().durable.len(), 9 + 9 + 2 + 2);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_dropped_table_is_not_parked_any_more_where_the_target_drops_it_too() {
+    let mut rig = Rig::new("drop", |target| {
+        target.refused_key = Some(2);
+        target.is_table_target = true;
+    });
+    rig.put(|batch| {
+        insert(batch, 1);
+        insert(batch, 2);
+    });
+    rig.wait_durable(&["Insert 1"]);
+    rig.put(|batch| statement(batch, DdlKind::AlterTable, "t", ""));
+    rig.put(|batch| statement(batch, DdlKind::DropTable, "t", ""));
+    rig.sink.0.lock().unwrap().refused_key = None;
+    rig.put(|batch| insert(batch, 2));
+    rig.wait_durable(&["Insert 1", "AlterTable", "DropTable", "Insert 2"]);
+    let parked = |target: &Target| target.cursor.as_ref().map(|cursor| cursor.parked.len());
+    rig.wait("nothing is parked", |target| parked(target) == Some(0));
+    // DROP DATABASE takes all its tables.
+    rig.sink.0.lock().unwrap().refused_key = Some(3);
+    rig.put(|batch| insert(batch, 3));
+    rig.wait("it is parked", |target| parked(target) == Some(1));
+    rig.put(|batch| statement(batch, DdlKind::Database, "", ""));
+    rig.wait("nothing is parked", |target| parked(target) == Some(0));
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_renamed_table_stays_parked_under_its_new_name_and_needs_a_new_copy() {
+    let mut rig = Rig::new("rename", |target| {
+        target.refused_key = Some(2);
+        target.is_table_target = true;
+    });
+    rig.put(|batch| {
+        insert(batch, 1);
+        insert(batch, 2);
+    });
+    rig.wait_durable(&["Insert 1"]);
+    put_schema(rig.writer(), 2, "u");
+    rig.put(|batch| statement(batch, DdlKind::RenameTable, "u", "shop.t"));
+    rig.put(|batch| {
+        put_row_of(batch, 2, (Operation::Delete, 0), 2);
+        put_row_of(batch, 2, (Operation::Insert, 0), 4);
+    });
+    rig.wait_durable(&["Insert 1", "RenameTable", "Insert 4"]);
+    rig.wait("the cursor has it under its new name", |target| {
+        let parked = target.cursor.iter().flat_map(|cursor| &cursor.parked);
+        parked.into_iter().all(|one| {
+            one.table == "shop.u"
+                && one.reason.contains("it was shop.t")
+                && one.key_token == Some(2)
+        })
+    });
+    let said = rig.ask(Command::Heal("shop.u".into())).unwrap_err();
+    assert!(said.contains("--resnapshot"), "{said}");
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_table_that_is_gone_is_healed_under_the_name_that_it_had() {
+    let mut rig = Rig::new("gone", |target| target.refused_key = Some(2));
+    rig.put(|batch| insert(batch, 2));
+    rig.put(|batch| insert(batch, 3));
+    rig.wait_durable(&["Insert 3"]);
+    put_schema(rig.writer(), 2, "u");
+    rig.put(|batch| statement(batch, DdlKind::RenameTable, "u", "shop.t"));
+    rig.wait_durable(&["Insert 3", "RenameTable"]);
+    rig.sink.0.lock().unwrap().refused_key = None;
+    let healed = rig.ask(Command::Heal("shop.t".into())).expect("it heals");
+    assert!(healed.contains("1 changes"), "{healed}");
+    rig.wait_durable(&["Insert 3", "RenameTable", "Insert 2"]);
     assert_eq!(rig.finish(), Ok(()));
 }
 

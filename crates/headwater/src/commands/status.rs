@@ -128,12 +128,14 @@ fn render(report: &Report, config: &str) -> String {
                 parked.from_sequence, parked.target, parked.reason
             ));
             let table = &parked.table;
-            // What capture could not decode it can decode again; what it could not keep, not.
+            // What capture could not decode it can decode again; what it could not keep, not. Other reasons
+            // say themselves that only a new copy helps.
             let is_kept = report.source.parked.iter().any(|(name, ..)| name == table);
-            let how = match parked.target == AT_CAPTURE && !is_kept {
-                true => " --resnapshot",
-                false => "",
+            let needs_copy = match parked.target == AT_CAPTURE {
+                true => !is_kept,
+                false => parked.reason.contains("--resnapshot"),
             };
+            let how = if needs_copy { " --resnapshot" } else { "" };
             lines.push(format!(
                 "    fix the cause, then: headwater heal {config} {table}{how}"
             ));
