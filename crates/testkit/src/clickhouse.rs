@@ -7,6 +7,102 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// What an administrator sets on a server; the default is a server that allows everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admin {
+    /// Settings of the account's profile: `readonly`, `1`.
+    pub profile: Vec<(String, String)>,
+    /// All that the account may do, as GRANT statements without TO; empty for everything.
+    pub grants: Vec<String>,
+    /// Row policies: database, table, condition.
+    pub policies: Vec<(String, String, String)>,
+    /// The disk counts as full.
+    pub is_full: bool,
+    /// There is a cluster `one`, of which no server answers.
+    pub has_cluster: bool,
+}
+
+impl Admin {
+    /// The account may only read; `level` is 1, or 2 when it may change settings.
+    pub fn readonly(level: u32) -> Self {
+        Self {
+            profile: vec![("readonly".into(), level.to_string())],
+            ..Self::default()
+        }
+    }
+
+    /// The account may do this and nothing else.
+    pub fn granting(grants: &[&str]) -> Self {
+        Self {
+            grants: grants.iter().map(|&grant| grant.to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The disk takes nothing more.
+    pub fn full() -> Self {
+        Self {
+            is_full: true,
+            ..Self::default()
+        }
+    }
+
+    /// Server and account settings in one file, which names itself as the accounts' one.
+    fn write(&self, dir: &Path) {
+        let file = dir.join("config.xml");
+        if *self == Self::default() {
+            let _ = std::fs::remove_file(&file);
+            return;
+        }
+        let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
+        let mut profile = String::new();
+        for (name, value) in &self.profile {
+            let _ = write!(profile, "<{name}>{}</{name}>", escaped(value));
+        }
+        let mut account = String::new();
+        if !self.grants.is_empty() {
+            let grants = self.grants.iter();
+            let queries: String = grants
+                .map(|grant| format!("<query>{}</query>", escaped(grant)))
+                .collect();
+            let _ = write!(account, "<grants>{queries}</grants>");
+        }
+        let policies: String = self
+            .policies
+            .iter()
+            .map(|(database, table, filter)| {
+                let filter = escaped(filter);
+                format!("<{database}><{table}><filter>{filter}</filter></{table}></{database}>")
+            })
+            .collect();
+        if !policies.is_empty() {
+            let _ = write!(account, "<databases>{policies}</databases>");
+        }
+        let storage = match self.is_full {
+            true => {
+                "<storage_configuration><disks><default><keep_free_space_bytes>1000000000000000\
+                 </keep_free_space_bytes></default></disks></storage_configuration>"
+            }
+            false => "",
+        };
+        let cluster = match self.has_cluster {
+            true => {
+                "<remote_servers><one><shard><replica><host>127.0.0.1</host><port>9</port></replica></shard>\
+                 </one></remote_servers>"
+            }
+            false => "",
+        };
+        let text = format!(
+            "<clickhouse><users_config>{}</users_config>{storage}{cluster}<profiles><default>\
+             {profile}</default></profiles><quotas><default/></quotas><users><default><password></password>\
+             <networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>{account}\
+             </default></users></clickhouse>",
+            file.display()
+        );
+        std::fs::write(&file, text).expect("the settings can be written");
+    }
+}
+
 /// A running engine; killed and removed on drop.
 #[derive(Debug)]
 pub struct ClickHouse {
@@ -17,25 +113,18 @@ pub struct ClickHouse {
 impl ClickHouse {
     /// Starts a fresh engine.
     pub fn start() -> Self {
-        Self::start_with(None)
+        Self::start_as(&Admin::default())
     }
 
-    /// As [`start`](Self::start), with server settings: the content of a `config.xml`.
-    pub fn start_with(config: Option<&str>) -> Self {
+    /// As [`start`](Self::start), with what an administrator set.
+    pub fn start_as(admin: &Admin) -> Self {
         let mut trouble = String::new();
         for _ in 0..3 {
             let dir = TempDir::new("clickhouse");
+            admin.write(dir.path());
             let port = ports::free(1);
-            let mut arguments = vec![
-                "start".to_owned(),
-                dir.path().display().to_string(),
-                port.to_string(),
-            ];
-            if let Some(config) = config {
-                let file = dir.path().join("given.xml");
-                std::fs::write(&file, config).expect("the settings can be written");
-                arguments.push(file.display().to_string());
-            }
+            let folder = dir.path().display().to_string();
+            let arguments = ["start".to_owned(), folder, port.to_string()];
             match script::run("clickhouse.sh", &arguments) {
                 Ok(_) => return Self { dir, port },
                 Err(text) => trouble = text,
@@ -86,6 +175,12 @@ impl ClickHouse {
     /// A crash, and a start with the same data.
     pub fn restart(&self) {
         self.control("restart");
+    }
+
+    /// A crash, and a start with the same data after an administrator changed something.
+    pub fn restart_as(&self, admin: &Admin) {
+        admin.write(self.dir.path());
+        self.restart();
     }
 
     /// A connection.

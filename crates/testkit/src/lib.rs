@@ -13,6 +13,7 @@ pub mod canal;
 pub mod canal_server;
 pub mod clickhouse;
 pub mod dts;
+pub mod faulty_http;
 pub mod flink;
 mod judge;
 pub mod kafka;
