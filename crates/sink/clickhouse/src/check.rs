@@ -2,8 +2,10 @@
 
 use crate::client::Client;
 use crate::config::{ClickHouseConfig, Mode};
+use crate::error::{ACCESS_DENIED, READONLY, code};
 use crate::names::{Names, literal, quote};
 use crate::server::{MVCC, SIGN_VERSION, Version};
+use crate::structure::{in_the_way_of_view, wrong_engine};
 use change::SinkError;
 use change::contract::ErrorKind;
 
@@ -82,7 +84,11 @@ pub fn check(
 ) -> Result<Vec<Finding>, SinkError> {
     crate::sink::validate(config)?;
     let client = Client::new(config, "headwater check")?;
-    let version = version(&client)?;
+    let version = match version(&client) {
+        // With readonly = 1 a server refuses the settings that come with every statement.
+        Err(error) if code(&error) == READONLY => return Ok(vec![reads_only(config)]),
+        found => found?,
+    };
     let mut out = vec![good(format!(
         "clickhouse {version} at {}, user {}",
         config.url, config.user
@@ -106,13 +112,11 @@ pub fn check(
     }
     let readonly = "SELECT value FROM system.settings WHERE name = 'readonly'";
     if client.cell("look at the settings", readonly)?.as_deref() != Some("0") {
-        out.push(bad(
-            format!("the account {} may only read (readonly)", config.user),
-            format!("ALTER USER {} SETTINGS readonly = 0", quote(&config.user)),
-        ));
+        out.push(reads_only(config));
         return Ok(out);
     }
-    disk(&client, &mut out)?;
+    system_tables(&client, config, &mut out)?;
+    disks(&client, config, &mut out)?;
     let mut databases: Vec<String> = Vec::new();
     for (database, table) in tables {
         let names = Names::of(config, database, table);
@@ -132,31 +136,113 @@ pub fn check(
     }
     for (database, table) in tables {
         let names = Names::of(config, database, table);
-        engine_of(&client, &names, &mut out)?;
+        engine_of(&client, config, &names, &mut out)?;
     }
     Ok(out)
 }
 
-fn disk(client: &Client, out: &mut Vec<Finding>) -> Result<(), SinkError> {
-    let sql = "SELECT name, free_space, total_space, is_read_only FROM system.disks";
-    for row in client.rows("look at the disks", sql)? {
-        let [name, free, total, read_only] = row.as_slice() else {
-            continue;
+fn reads_only(config: &ClickHouseConfig) -> Finding {
+    bad(
+        format!("the account {} may only read (readonly)", config.user),
+        format!(
+            "ALTER USER {} SETTINGS readonly = 0 (or take it out of the account's profile)",
+            quote(&config.user)
+        ),
+    )
+}
+
+/// What the sink reads of the server itself; servers may want a grant for it.
+fn system_tables(
+    client: &Client,
+    config: &ClickHouseConfig,
+    out: &mut Vec<Finding>,
+) -> Result<(), SinkError> {
+    let mut missing = Vec::new();
+    for table in ["system.processes", "system.parts"] {
+        let sql = format!("SELECT count() FROM {table} WHERE 0");
+        match client.cell("look at the grants", &sql) {
+            Err(error) if code(&error) == ACCESS_DENIED => missing.push(table),
+            other => drop(other?),
+        }
+    }
+    if !missing.is_empty() {
+        let grants: Vec<String> = missing
+            .iter()
+            .map(|table| format!("GRANT SELECT ON {table} TO {}", quote(&config.user)))
+            .collect();
+        out.push(bad(
+            format!(
+                "the account {} may not read {}",
+                config.user,
+                missing.join(" and ")
+            ),
+            grants.join("; "),
+        ));
+    }
+    Ok(())
+}
+
+/// Every storage policy that tables are made with needs a disk that takes more.
+fn disks(
+    client: &Client,
+    config: &ClickHouseConfig,
+    out: &mut Vec<Finding>,
+) -> Result<(), SinkError> {
+    let mut policies = vec!["default".to_owned()];
+    let named = config
+        .tables
+        .values()
+        .filter_map(|table| table.settings.get("storage_policy"));
+    policies.extend(named.cloned());
+    policies.sort();
+    policies.dedup();
+    for policy in policies {
+        let sql = format!(
+            "SELECT name, free_space, total_space, is_read_only FROM system.disks WHERE name IN (SELECT \
+             arrayJoin(disks) FROM system.storage_policies WHERE policy_name = {})",
+            literal(&policy)
+        );
+        let rows = match client.rows("look at the disks", &sql) {
+            Err(error) if code(&error) == ACCESS_DENIED => {
+                out.push(good(
+                    "the disks were not looked at: the account may not read system.disks",
+                ));
+                return Ok(());
+            }
+            rows => rows?,
         };
-        let (free, total): (u64, u64) = (free.parse().unwrap_or(0), total.parse().unwrap_or(0));
-        if read_only == "1" {
-            out.push(bad(
-                format!("the disk `{name}` is read-only"),
-                "give the storage policy a disk that can be written to",
-            ));
-        } else if total > 0 && free < total / 50 {
-            out.push(bad(
-                format!("the disk `{name}` is full: {} MB are left", free >> 20),
-                "make room, or add a disk to the storage policy",
-            ));
+        let troubles: Vec<Finding> = rows
+            .iter()
+            .filter_map(|row| disk_trouble(row, &policy))
+            .collect();
+        if !troubles.is_empty() && troubles.len() == rows.len() {
+            out.extend(troubles);
         }
     }
     Ok(())
+}
+
+fn disk_trouble(row: &[String], policy: &str) -> Option<Finding> {
+    let [name, free, total, read_only] = row else {
+        return None;
+    };
+    let (free, total): (u64, u64) = (free.parse().unwrap_or(0), total.parse().unwrap_or(0));
+    if read_only == "1" {
+        return Some(bad(
+            format!("the disk `{name}` of the storage policy `{policy}` is read-only"),
+            "give the storage policy a disk that can be written to",
+        ));
+    }
+    // What a disk keeps free by its settings does not count; a server then may call its size 0.
+    (free <= total / 50).then(|| {
+        bad(
+            format!(
+                "the disk `{name}` of the storage policy `{policy}` is full: {} MB are left",
+                free >> 20
+            ),
+            "make room, or add a disk to the storage policy",
+        )
+    })
 }
 
 /// The engine of a database that is there, and the privileges on it.
@@ -200,23 +286,33 @@ fn database_of(
         wanted.push("CREATE DATABASE");
     }
     let mut missing = Vec::new();
-    for privilege in wanted {
+    let mut is_known = true;
+    for privilege in &wanted {
         let sql = format!("CHECK GRANT {privilege} ON {shown}.*");
         match client.cell("look at the grants", &sql) {
-            Ok(Some(answer)) if answer == "0" => missing.push(privilege),
+            Ok(Some(answer)) if answer == "0" => missing.push(*privilege),
             Ok(_) => {}
             // Servers before 24.12 have no CHECK GRANT.
-            Err(error) if error.kind == ErrorKind::Unsupported => break,
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                is_known = false;
+                break;
+            }
             Err(error) => return Err(error),
         }
     }
     match missing.is_empty() {
         true => out.push(good(format!(
-            "database {shown}: {}, grants",
-            if engine.is_some() {
-                "there"
-            } else {
-                "will be made"
+            "database {shown}: {}, {}",
+            match engine {
+                Some(_) => "there",
+                None => "will be made",
+            },
+            match is_known {
+                true => "grants".to_owned(),
+                false => format!(
+                    "needs {} (this server cannot say what is granted)",
+                    wanted.join(", ")
+                ),
             }
         ))),
         false => out.push(bad(
@@ -235,27 +331,19 @@ fn database_of(
     Ok(())
 }
 
-/// A table that is there already must be one that the sink can write.
-fn engine_of(client: &Client, names: &Names, out: &mut Vec<Finding>) -> Result<(), SinkError> {
-    let sql = format!(
-        "SELECT engine FROM system.tables WHERE database = {} AND name = {}",
-        literal(&names.database),
-        literal(&names.base_name())
-    );
-    let Some(engine) = client.cell("look at the table", &sql)? else {
-        return Ok(());
-    };
-    if engine.starts_with("Replicated") || engine.starts_with("Shared") || engine == "Distributed" {
-        out.push(bad(
-            format!(
-                "{} has the engine {engine}, for which the sink is not tested: it is refused",
-                names.shown()
-            ),
-            format!(
-                "RENAME TABLE {} TO another name; the sink makes its own",
-                names.base()
-            ),
-        ));
+/// A table that is there already must be one that the sink can write; where its view goes, nothing else
+/// may be.
+fn engine_of(
+    client: &Client,
+    config: &ClickHouseConfig,
+    names: &Names,
+    out: &mut Vec<Finding>,
+) -> Result<(), SinkError> {
+    if let Some((found, fix)) = wrong_engine(client, config, names)? {
+        out.push(bad(found, fix));
+    }
+    if let Some((found, fix)) = in_the_way_of_view(client, names)? {
+        out.push(bad(found, fix));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{ClickHouseConfig, Compression};
 use crate::error::{Refused, invalid};
+use crate::names::{literal, quote};
 use bytes::Bytes;
 use change::SinkError;
 use change::contract::ErrorKind;
@@ -54,6 +55,8 @@ impl Client {
             .with_compression(compression)
             .with_setting("log_comment", label)
             .with_setting("async_insert", "0")
+            // A copy of years of a table by month is one insert all the same.
+            .with_setting("max_partitions_per_insert_block", "0")
             .with_setting("max_query_size", "67108864");
         Ok(Self {
             runtime,
@@ -117,6 +120,21 @@ impl Client {
     /// Drops a table, where there is one.
     pub(crate) fn drop_table(&self, operation: &str, name: &str) -> Result<(), SinkError> {
         self.run(operation, &format!("DROP TABLE IF EXISTS {name}"))
+    }
+
+    /// Makes a database where it is missing. For one that is there no grant to make it is needed.
+    pub(crate) fn ensure_database(&self, operation: &str, name: &str) -> Result<(), SinkError> {
+        let there = format!(
+            "SELECT count() FROM system.databases WHERE name = {}",
+            literal(name)
+        );
+        match self.number(operation, &there)? {
+            0 => self.run(
+                operation,
+                &format!("CREATE DATABASE IF NOT EXISTS {}", quote(name)),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// The answer's bytes in a format.

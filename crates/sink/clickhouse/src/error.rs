@@ -3,6 +3,18 @@
 use change::SinkError;
 use change::contract::ErrorKind;
 
+/// The account may not do what a statement needs.
+pub(crate) const ACCESS_DENIED: u32 = 497;
+/// The account, or its profile, may only read.
+pub(crate) const READONLY: u32 = 164;
+const DISK_FULL: &str = "the server's disk is full: make room, or add a disk to the storage policy; the sink \
+                         waits and goes on";
+
+/// The server's error number in an error of [`Client`](crate::client::Client); 0 for none.
+pub(crate) fn code(error: &SinkError) -> u32 {
+    Refused::parse(&error.detail).code
+}
+
 pub(crate) fn invalid(detail: impl Into<String>, hint: impl Into<String>) -> SinkError {
     SinkError::new(ErrorKind::Invalid, "configure clickhouse", detail).hint(hint)
 }
@@ -37,15 +49,15 @@ impl Refused {
         match self.code {
             // UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, AUTHENTICATION_FAILED
             192..=194 | 516 => (ErrorKind::Invalid, "check user and password"),
-            // ACCESS_DENIED
-            497 => (
-                ErrorKind::Invalid,
+            // What an administrator took away can be given back: the sink waits for it.
+            ACCESS_DENIED => (
+                ErrorKind::Unavailable,
                 "grant what the sentence names; `headwater check` lists all that is needed",
             ),
-            // READONLY
-            164 => (
-                ErrorKind::Invalid,
-                "the account's profile has readonly = 1: give the sink an account that may write",
+            READONLY => (
+                ErrorKind::Unavailable,
+                "the account's profile has readonly: ALTER USER … SETTINGS readonly = 0; `headwater check` \
+                 has the statement",
             ),
             // UNKNOWN_SETTING, SYNTAX_ERROR, NOT_IMPLEMENTED, UNKNOWN_TYPE
             115 | 62 | 48 | 50 => (
@@ -53,10 +65,11 @@ impl Refused {
                 "the server may be too old; `headwater check` says which version is needed",
             ),
             // NOT_ENOUGH_SPACE, MEMORY_LIMIT_EXCEEDED, TOO_MANY_PARTS, TABLE_IS_READ_ONLY
-            243 => (
-                ErrorKind::Unavailable,
-                "the server's disk is full: make room",
-            ),
+            243 => (ErrorKind::Unavailable, DISK_FULL),
+            // CANNOT_WRITE_TO_FILE_DESCRIPTOR and others, as the operating system says it
+            _ if self.text.contains("No space left on device") => {
+                (ErrorKind::Unavailable, DISK_FULL)
+            }
             241 => (ErrorKind::Unavailable, "the server is short of memory"),
             252 => (
                 ErrorKind::Unavailable,
@@ -83,5 +96,26 @@ mod tests {
         assert_eq!(refused.code, 60);
         assert!(!refused.text.contains("secret"));
         assert_eq!(Refused::parse("nothing").code, 0);
+    }
+
+    #[test]
+    fn what_can_be_given_back_is_waited_for_and_what_the_config_says_is_not() {
+        let kind = |body: &str| Refused::parse(body).verdict().0;
+        for passing in [
+            "Code: 164. DB::Exception: hw: Cannot execute query in readonly mode. (READONLY)",
+            "Code: 497. DB::Exception: hw: Not enough privileges. (ACCESS_DENIED)",
+            "Code: 243. DB::Exception: Cannot reserve 1.00 MiB, not enough space. (NOT_ENOUGH_SPACE)",
+            "Code: 242. DB::Exception: Table is in readonly mode. (TABLE_IS_READ_ONLY)",
+        ] {
+            assert_eq!(kind(passing), ErrorKind::Unavailable, "{passing}");
+        }
+        let full = Refused::parse(
+            "Code: 75. DB::ErrnoException: Cannot write to file /x, errno: 28, strerror: No space left on device",
+        );
+        assert_eq!(full.verdict(), (ErrorKind::Unavailable, DISK_FULL));
+        let wrong = "Code: 516. DB::Exception: hw: Authentication failed. (AUTHENTICATION_FAILED)";
+        assert_eq!(kind(wrong), ErrorKind::Invalid);
+        let old = "Code: 115. DB::Exception: Unknown setting x. (UNKNOWN_SETTING)";
+        assert_eq!(kind(old), ErrorKind::Unsupported);
     }
 }

@@ -12,7 +12,7 @@
 //! watermark), then one row with the cursor and the watermark (everybody sees them).
 //!
 //! Read next: [`ClickHouseSink`], then `layout.rs` (what the tables are), `fold.rs` (how changes move),
-//! `structure.rs` (how statements are followed), `encode.rs` (how values are checked and written). To add
+//! `structure` (how statements are followed), `encode.rs` (how values are checked and written). To add
 //! a type: `type_map.rs`, `target_type.rs`, `encode.rs`.
 #![warn(missing_docs)]
 

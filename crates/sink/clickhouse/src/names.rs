@@ -99,11 +99,20 @@ impl Names {
 
     /// The view: in mode `mvcc` the live one, else the one with FINAL.
     pub(crate) fn view(&self) -> String {
-        self.part(match (self.mode, self.plain_is_view) {
+        self.part(self.view_suffix())
+    }
+
+    fn view_suffix(&self) -> &'static str {
+        match (self.mode, self.plain_is_view) {
             (Mode::Mvcc, true) => "",
             (Mode::Mvcc, false) => "__live",
             (Mode::SignVersion, _) => "__v",
-        })
+        }
+    }
+
+    /// The name of [`view`](Self::view) without its database, unquoted.
+    pub(crate) fn view_name(&self) -> String {
+        format!("{}{}", self.table, self.view_suffix())
     }
 
     /// Pending changes: the delete cache and what is newer than the base.

@@ -2,17 +2,17 @@
 
 use crate::check;
 use crate::client::Client;
-use crate::config::{ClickHouseConfig, Engine, FoldConfig, Mode};
+use crate::config::{ClickHouseConfig, Engine, FoldConfig, Mode, OnDrop};
 use crate::encode::DateRange;
 use crate::error::invalid;
 use crate::fold::{Folder, Job, crash_point, lock};
 use crate::lookup;
 use crate::names;
 use crate::state::State;
-use crate::structure::Structure;
+use crate::structure::{Structure, starts_with_drop};
 use crate::table::{Refusal, RowPart, Rows, Table, differ, header};
 use bytes::Bytes;
-use change::contract::{ErrorKind, Rejection};
+use change::contract::{Aside, ErrorKind, Rejection};
 use change::event::DdlChange;
 use change::{
     CopyMark, CopyStage, Cursor, DdlKind, Event, Operation, RowChange, Sink, SinkError, TableSchema,
@@ -588,9 +588,32 @@ impl Sink for ClickHouseSink {
         matches!(event, Event::Ddl(_))
     }
 
+    /// A row that does not fit is known before anything of it is sent.
+    fn refuses_alone(&self, event: &Event<'_>) -> bool {
+        matches!(event, Event::Row(_))
+    }
+
+    fn aside(&self, event: &Event<'_>) -> Aside {
+        let Event::Ddl(change) = event else {
+            return Aside::Stays;
+        };
+        let follows = match change.ddl.kind {
+            DdlKind::DropTable => self.config.ddl.drop,
+            DdlKind::Database if starts_with_drop(change.ddl.sql) => self.config.ddl.drop,
+            DdlKind::TruncateTable => self.config.ddl.truncate,
+            DdlKind::RenameTable => return Aside::Moves,
+            _ => return Aside::Stays,
+        };
+        match follows {
+            OnDrop::Follow => Aside::Ends,
+            OnDrop::Keep => Aside::Stays,
+        }
+    }
+
     fn refuses_rewind(&self) -> Option<&'static str> {
         Some(
-            "a ClickHouse sink cannot be rewound: its rows carry the journal's sequence, and older ones              would not replace newer ones; copy a table again (resync): `headwater heal CONFIG TABLE \
+            "a ClickHouse sink cannot be rewound: its rows carry the journal's sequence, and older ones \
+             would not replace newer ones; copy a table again (resync): `headwater heal CONFIG TABLE \
              --resnapshot`",
         )
     }
@@ -667,9 +690,19 @@ impl ClickHouseSink {
                 None => Ok(()),
             },
             DdlKind::DropTable => structure.drop_table((client, folder), tables, &name),
-            DdlKind::TruncateTable => structure.truncate((client, folder), tables, &name),
+            DdlKind::TruncateTable => {
+                structure.truncate((client, folder), tables, &name)?;
+                match newest {
+                    // It was set aside for another structure: with no rows left it is simply made anew.
+                    Some(schema) if structure.is_behind(tables, &schema) => {
+                        structure.create_anew((client, folder), tables, &schema, change.sequence)
+                    }
+                    _ => Ok(()),
+                }
+            }
             DdlKind::RenameTable => {
-                structure.rename((client, folder), tables, (ddl.renamed_from, &name))?;
+                let names = (ddl.renamed_from, &*name);
+                structure.rename((client, folder), tables, names, change.sequence)?;
                 match newest {
                     Some(schema) => structure.follow((client, folder), tables, &schema, change),
                     None => Ok(()),

@@ -124,8 +124,7 @@ impl State {
 
     /// Makes the table where it is missing.
     pub(crate) fn create(&self, client: &Client) -> Result<(), SinkError> {
-        let database = format!("CREATE DATABASE IF NOT EXISTS {}", quote(&self.database));
-        client.run("create the state's database", &database)?;
+        client.ensure_database("create the state's database", &self.database)?;
         let durable = match self.fsync {
             true => " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1",
             false => "",

@@ -27,6 +27,19 @@ impl Rows {
         self.count += 1;
     }
 
+    fn mark(&self) -> RowsMark {
+        RowsMark {
+            bytes: self.data.len(),
+            count: self.count,
+            last: self.last,
+        }
+    }
+
+    fn take_back(&mut self, mark: RowsMark) {
+        self.data.truncate(mark.bytes);
+        (self.count, self.last) = (mark.count, mark.last);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.data.clear();
         self.data.shrink_to(64 << 20);
@@ -295,17 +308,21 @@ impl Table {
 
     /// Takes back a row that could not be written whole.
     pub(crate) fn take_back(&mut self, mark: Mark) {
-        self.rows.data.truncate(mark.rows);
-        self.load.data.truncate(mark.load);
+        self.rows.take_back(mark.rows);
+        self.load.take_back(mark.load);
         self.keys.truncate(mark.keys);
+        self.waiting.truncate(mark.waiting);
+        self.told.truncate(mark.told);
     }
 
     /// The end of what was written, for [`take_back`](Self::take_back).
     pub(crate) fn mark(&self) -> Mark {
         Mark {
-            rows: self.rows.data.len(),
-            load: self.load.data.len(),
+            rows: self.rows.mark(),
+            load: self.load.mark(),
             keys: self.keys.len(),
+            waiting: self.waiting.len(),
+            told: self.told.len(),
         }
     }
 }
@@ -313,9 +330,19 @@ impl Table {
 /// See [`Table::mark`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
-    rows: usize,
-    load: usize,
+    rows: RowsMark,
+    load: RowsMark,
     keys: usize,
+    waiting: usize,
+    told: usize,
+}
+
+/// A place in [`Rows`].
+#[derive(Debug, Clone, Copy)]
+struct RowsMark {
+    bytes: usize,
+    count: u64,
+    last: u64,
 }
 
 fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
