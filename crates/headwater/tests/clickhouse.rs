@@ -1,99 +1,11 @@
 //! From a real MySQL and MariaDB into a real ClickHouse engine: after every kind of change a plain SELECT
 //! is the source's SELECT, of the view at once and of the base after a fold.
 
-use std::time::Duration;
-use testkit::clickhouse::Http;
+mod clickhouse_way;
+
+use clickhouse_way::{FLAVOURS, LIMIT, QUICK, Way};
 use testkit::mirror::assert_same;
-use testkit::sql::Sql;
-use testkit::{ClickHouse, Flavour, MysqlServer, Pipeline, one_at_a_time};
-
-const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
-const LIMIT: Duration = Duration::from_secs(120);
-const FLAVOURS: [Flavour; 2] = [Flavour::Mysql97, Flavour::Mariadb10];
-
-/// A source, a target and the pipeline between them.
-struct Way {
-    server: MysqlServer,
-    target: ClickHouse,
-    pipeline: Pipeline,
-    fences: u64,
-}
-
-impl Way {
-    fn new(flavour: Flavour, create: &str, settings: &str) -> Self {
-        let server = MysqlServer::start(flavour, &[]);
-        let mut sql = server.sql();
-        sql.exec("CREATE DATABASE shop; CREATE TABLE shop.fence (id INT PRIMARY KEY)");
-        sql.exec(create);
-        let target = ClickHouse::start();
-        let config = server.source_yaml("\"shop.*\"", &[])
-            + &format!(
-                "sinks:\n  - {{name: wh, batch_delay: 20ms, clickhouse: {{url: \"{}\", {settings}}}}}\n",
-                target.url()
-            );
-        let mut pipeline = Pipeline::new(BINARY, &config);
-        pipeline.start();
-        pipeline.wait_streaming(LIMIT);
-        Self {
-            server,
-            target,
-            pipeline,
-            fences: 0,
-        }
-    }
-
-    /// Waits until everything that was committed is visible.
-    fn fence(&mut self) {
-        self.fences += 1;
-        let number = self.fences;
-        self.server
-            .sql()
-            .exec(&format!("INSERT INTO shop.fence VALUES ({number})"));
-        let sql = format!("SELECT count() FROM shop.fence WHERE id = {number}");
-        let end = std::time::Instant::now() + LIMIT;
-        let mut http = self.target.client();
-        while http.try_query(&sql).unwrap_or_default() != b"1\n" {
-            assert!(self.pipeline.is_alive(), "{}", self.pipeline.standing());
-            assert!(
-                std::time::Instant::now() < end,
-                "the fence does not come: {}",
-                self.pipeline.standing()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn sides(&self) -> (Sql, Http) {
-        (self.server.sql(), self.target.client())
-    }
-
-    /// The view is the source's table at once; the base is, once nothing is pending.
-    fn assert_same(&mut self, table: &str) {
-        self.fence();
-        let (mut sql, mut http) = self.sides();
-        assert_same(&mut sql, &mut http, table, table);
-        self.wait_folded();
-        assert_same(&mut sql, &mut http, table, &format!("{table}__base"));
-        assert_same(&mut sql, &mut http, table, table);
-    }
-
-    fn wait_folded(&mut self) {
-        let what = "everything is folded";
-        self.pipeline.wait_status(what, LIMIT, |status| {
-            let details = status["sinks"]["wh"]["details"].as_array();
-            details.is_some_and(|all| {
-                all.iter().all(|one| {
-                    one[1]
-                        .as_str()
-                        .is_some_and(|t| t.starts_with("nothing pending"))
-                })
-            })
-        });
-    }
-}
-
-/// Folds soon and often.
-const QUICK: &str = "fold: {rows: 1000, age_ms: 100, duty_percent: 90, grace_ms: 50}";
+use testkit::{Flavour, one_at_a_time};
 
 #[test]
 fn a_plain_select_is_the_sources_after_every_kind_of_change() {
@@ -186,27 +98,30 @@ fn tables_without_a_key_hold_equal_rows_as_often_as_the_source() {
                 way.assert_same("shop.log");
             }
         }
-        way.pipeline.stop();
-    }
-}
-
-impl Way {
-    fn fence_in(&mut self, is_mvcc: bool) {
-        if is_mvcc {
-            return self.fence();
+        // Another structure makes every row another: `status` says what to do, and doing it helps.
+        way.server.sql().exec(
+            "ALTER TABLE shop.log ADD COLUMN n INT DEFAULT 7; INSERT INTO shop.log VALUES (NULL,'n',1), (NULL,'n',1)",
+        );
+        way.wait_parked(&["shop.log"]);
+        let reason = way.parked()[0]["reason"].to_string();
+        for part in [
+            "ALTER TABLE shop.log ADD COLUMN n INT DEFAULT 7",
+            "it has no key: its rows are told apart by all columns, and those change",
+            "headwater heal CONFIG shop.log --resnapshot",
+        ] {
+            assert!(reason.contains(part), "{reason}");
         }
-        self.fences += 1;
-        let number = self.fences;
-        self.server
-            .sql()
-            .exec(&format!("INSERT INTO shop.fence VALUES ({number})"));
-        let sql = format!("SELECT count() FROM shop.fence FINAL WHERE id = {number}");
-        self.target.client().wait(&sql, "1", LIMIT);
-        // In this mode a table is visible with its own insert: the cursor comes after all of them.
-        self.pipeline
-            .wait_status("all is delivered", LIMIT, |status| {
-                status["sinks"]["wh"]["lag_rows"] == 0
-            });
+        let said = way.pipeline.done(&["status"], &[]);
+        assert!(
+            said.lines()
+                .any(|line| line.starts_with("    fix") && line.ends_with("shop.log --resnapshot")),
+            "{said}"
+        );
+        way.resnapshot("shop.log");
+        way.fence_in(is_mvcc);
+        let (mut sql, mut http) = way.sides();
+        assert_same(&mut sql, &mut http, "shop.log", shown);
+        way.pipeline.stop();
     }
 }
 

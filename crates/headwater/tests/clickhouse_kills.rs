@@ -381,11 +381,16 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
                     "ALTER TABLE {table} ADD COLUMN extra{columns} INT NOT NULL DEFAULT 7 AFTER id"
                 ));
                 columns += 1;
+                let column = columns - 1;
                 server.sql().exec(&format!(
-                    "ALTER TABLE {table} RENAME COLUMN extra{} TO further{}",
-                    columns - 1,
-                    columns - 1
+                    "ALTER TABLE {table} RENAME COLUMN extra{column} TO further{column}; ALTER TABLE {table} MODIFY \
+                     further{column} BIGINT NOT NULL DEFAULT 7"
                 ));
+                if columns % 2 == 0 {
+                    server
+                        .sql()
+                        .exec(&format!("ALTER TABLE {table} DROP COLUMN further{column}"));
+                }
             }
             _ => {
                 pipeline.signal("TERM");

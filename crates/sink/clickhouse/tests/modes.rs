@@ -257,7 +257,7 @@ fn many_folds_leave_few_parts_and_no_mutation() {
         json!({"fsync": false, "fold": {"rows": 1, "age_ms": 10, "duty_percent": 100, "grace_ms": 10}}),
     ));
     let table = t1();
-    for round in 0..300 {
+    for round in 0..1000 {
         driver.begin();
         driver.update(
             &table,
@@ -271,11 +271,11 @@ fn many_folds_leave_few_parts_and_no_mutation() {
     let mut http = target.client();
     assert_eq!(
         http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1__base"),
-        "50\t299"
+        "50\t999"
     );
     assert_eq!(
         http.query("SELECT count(), max(toInt64(name)) FROM migrate.t1"),
-        "50\t299"
+        "50\t999"
     );
     http.wait(
         "SELECT count() FROM system.mutations WHERE NOT is_done AND database = 'migrate'",
@@ -286,7 +286,7 @@ fn many_folds_leave_few_parts_and_no_mutation() {
         http.number("SELECT count() FROM system.parts WHERE active AND database = 'migrate'");
     assert!(parts < 300, "{parts} parts");
     let folds = driver.sink.details()[0].1.clone();
-    assert!(folds.contains("(300 since the start)"), "{folds}");
+    assert!(folds.contains("(1000 since the start)"), "{folds}");
 }
 
 #[test]
