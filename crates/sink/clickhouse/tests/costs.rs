@@ -163,11 +163,9 @@ fn reading_costs_little_more_than_a_plain_table() {
     };
     plain(&mut http);
     let base_cost = cpu(&target, "cost.plain");
-    let base = ratio(
-        "t__base after 10 folds",
-        &cpu(&target, "cost.t__base"),
-        &base_cost,
-    );
+    let of_base = cpu(&target, "cost.t__base");
+    let base = ratio("t__base after 10 folds", &of_base, &base_cost);
+    let base_sum = of_base[0] / base_cost[0];
     drop(driver);
     // From here on the view's own cost: both hold the same rows, merged.
     http.query("OPTIMIZE TABLE cost.t__base FINAL");
@@ -201,6 +199,7 @@ fn reading_costs_little_more_than_a_plain_table() {
     );
     // The targets are 1.25, 1.1, 1.5 and 2 (docs/internals/benchmarks.md); other work on the machine
     // moves them, so that here only what is plainly wrong fails.
+    assert!(base_sum <= 1.5, "t__base, sums alone {base_sum:.2}");
     assert!(base <= 1.9, "t__base {base:.2}");
     assert!(empty <= 1.7, "t, nothing pending {empty:.2}");
     assert!(ten <= 2.3, "t, 10,000 pending {ten:.2}");

@@ -33,6 +33,7 @@ impl Structure {
         self.check_database(client, schema, &names, sequence)?;
         let base = names.base();
         self.check_view(client, schema, &names, sequence)?;
+        self.check_engine(client, schema, &names, sequence)?;
         let was_there = self.exists(client, &names.database, &names.base_name())?;
         refused_for_good(
             client.run("create the table", &layout.create_base(&base)),
@@ -49,7 +50,6 @@ impl Structure {
         })?;
         let has = |column: &str| described.iter().any(|row| row[0] == column);
         let wanted = layout.base_insert();
-        self.check_engine(client, schema, &names, sequence)?;
         if let Some((missing, _)) = wanted.iter().find(|(column, _)| !has(column)) {
             return Err(reject(NoLayout(format!(
                 "the table {} is there already, without a column `{missing}`: drop or rename it",
