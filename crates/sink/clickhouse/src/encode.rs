@@ -130,7 +130,6 @@ impl Writer {
         match (&self.target.kind, self.target.nullable) {
             (_, true) => out.push(1),
             (TargetType::Floats, false) => out.push(0),
-            (TargetType::Json, false) => put_text(out, b"{}"),
             _ => return Err(Misfit("NULL in a column that takes none in the target")),
         }
         Ok(())

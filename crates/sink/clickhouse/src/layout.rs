@@ -204,6 +204,15 @@ impl TableLayout {
         Ok(())
     }
 
+    /// Whether a column has ClickHouse's type JSON.
+    pub(crate) fn has_json(&self) -> bool {
+        let is_json = |column: &TargetColumn| {
+            let kind = column.type_text.trim_start_matches("Nullable(");
+            kind.starts_with("JSON")
+        };
+        self.columns.iter().any(is_json)
+    }
+
     pub(crate) fn is_keyless(&self) -> bool {
         self.key.is_empty()
     }

@@ -6,6 +6,7 @@ use crate::config::{ClickHouseConfig, Engine, FoldConfig, Mode, OnDrop};
 use crate::encode::DateRange;
 use crate::error::invalid;
 use crate::fold::{Folder, Job, crash_point, lock};
+use crate::layout::TableLayout;
 use crate::lookup;
 use crate::names;
 use crate::state::State;
@@ -239,7 +240,8 @@ impl Opened {
                 let _held = lock(&lock_of);
                 let columns = table.layout.base_insert();
                 let sql = insert_sql(&table.names.base(), &columns);
-                let settings = [("insert_allow_materialized_columns", "1")];
+                let mut settings = vec![("insert_allow_materialized_columns", "1")];
+                settings.extend(json_settings(&table.layout));
                 let token = token(label, &table.source, &table.load);
                 send(
                     &self.client,
@@ -264,10 +266,11 @@ impl Opened {
             let count = table.rows.count;
             self.last_inserted = self.last_inserted.max(table.rows.last);
             let sql = insert_sql(&name, &columns);
-            let settings = [
+            let mut settings = vec![
                 ("insert_allow_materialized_columns", "1"),
                 ("optimize_on_insert", "0"),
             ];
+            settings.extend(json_settings(&table.layout));
             let token = token(label, &table.source, &table.rows);
             send(
                 &self.client,
@@ -407,6 +410,13 @@ fn put_gone(
             table.put_signed(part, -1, cancels)
         }
     }
+}
+
+/// Documents are sent as text; servers without the type JSON do not know the setting.
+fn json_settings(layout: &TableLayout) -> Option<(&'static str, &'static str)> {
+    layout
+        .has_json()
+        .then_some(("input_format_binary_read_json_as_string", "1"))
 }
 
 fn insert_sql(name: &str, columns: &[(String, String)]) -> String {

@@ -16,7 +16,7 @@ pub(crate) fn target_type(
     let plain = plain_type(&column.kind, types, version);
     // A date that the calendar does not have is NULL in the target.
     let may_be_null = column.nullable || is_date(&column.kind) && types.dates == Dates::Native;
-    if in_key || !may_be_null || plain.starts_with("Array(") || plain == "JSON" {
+    if in_key || !may_be_null || plain.starts_with("Array(") {
         return plain;
     }
     match plain.strip_prefix("LowCardinality(") {

@@ -280,9 +280,10 @@ fn refused_for_good(
 }
 
 pub(super) fn is_for_good(error: &SinkError) -> bool {
-    const WORDS: [&str; 12] = [
+    const WORDS: [&str; 13] = [
         "ILLEGAL_COLUMN",
         "BAD_ARGUMENTS",
+        "ILLEGAL_TYPE_OF_ARGUMENT",
         "TYPE_MISMATCH",
         "UNKNOWN_IDENTIFIER",
         "SYNTAX_ERROR",

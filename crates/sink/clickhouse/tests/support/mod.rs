@@ -2,10 +2,11 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use change::batch::RowMeta;
+use change::event::DdlChange;
 use change::wire::WireReader;
 use change::{
-    Cell, Column, ColumnType, CopyMark, CopyStage, Cursor, Event, Image, ImageWriter, Operation,
-    RowChange, SchemaVersion, Sink, SinkError, TableId, TableSchema, TransactionHeader,
+    Cell, Column, ColumnType, CopyMark, CopyStage, Cursor, Ddl, DdlKind, Event, Image, ImageWriter,
+    Operation, RowChange, SchemaVersion, Sink, SinkError, TableId, TableSchema, TransactionHeader,
     TransactionTrailer, Value,
 };
 use serde_json::json;
@@ -180,6 +181,34 @@ impl Driver {
         let before = image(before);
         self.row(table, Operation::Delete, Some(read(&before)), None)
             .expect("the row is written");
+    }
+
+    /// A statement that leaves the table with this schema, after a flush as the caller makes it.
+    pub fn statement(
+        &mut self,
+        kind: DdlKind,
+        schema: &Arc<TableSchema>,
+        sql: &str,
+    ) -> Result<(), SinkError> {
+        self.flush();
+        self.sink.schema(schema);
+        let ddl = Ddl {
+            kind,
+            database: &schema.database,
+            table: &schema.name,
+            renamed_from: "",
+            sql,
+            charset: "",
+            sql_mode: 0,
+        };
+        let change = DdlChange {
+            sequence: self.sequence,
+            ddl,
+            header: &self.header,
+        };
+        let done = self.sink.write(&Event::Ddl(change));
+        self.sequence += 1;
+        done
     }
 
     pub fn copy(&mut self, table: &TableSchema, stage: CopyStage) {
