@@ -73,7 +73,7 @@ fn check_says_what_a_real_server_refuses_and_the_statement_that_fixes_it() {
     }
     target.restart_as(&Admin::granting(&["GRANT SELECT, INSERT ON *.*"]));
     let missing =
-        "ALTER, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, CREATE DATABASE";
+        "ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, CREATE DATABASE";
     checks.refuses(
         plain,
         &format!("the account default lacks {missing} on `shop`"),
@@ -325,7 +325,7 @@ fn a_server_that_takes_nothing_for_a_while_is_waited_for_and_nothing_is_lost() {
     }
     // What `check` asks for is all that the sink needs: copies, rows, folds and every statement.
     let rights =
-        "SELECT, INSERT, ALTER, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE";
+        "SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE";
     way.target.restart_as(&Admin::granting(&[
         &format!("GRANT {rights} ON shop.*"),
         &format!("GRANT {rights} ON headwater.*"),

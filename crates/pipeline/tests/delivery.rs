@@ -510,7 +510,10 @@ fn a_dropped_table_is_not_parked_any_more_where_the_target_drops_it_too() {
     rig.wait("nothing is parked", |target| parked(target) == Some(0));
     // DROP DATABASE takes all its tables.
     rig.sink.0.lock().unwrap().refused_key = Some(3);
-    rig.put(|batch| insert(batch, 3));
+    rig.put(|batch| {
+        insert(batch, 3);
+        insert(batch, 4);
+    });
     rig.wait("it is parked", |target| parked(target) == Some(1));
     rig.put(|batch| statement(batch, DdlKind::Database, "", ""));
     rig.wait("nothing is parked", |target| parked(target) == Some(0));
