@@ -204,7 +204,8 @@ fn an_insert_whose_answer_was_lost_is_there_once() {
             let is_rows =
                 sql.starts_with("INSERT INTO `shop`.`t") && sql.contains("RowBinaryWithNames");
             // Each insert is made twice: the first answer of the two is lost.
-            (is_rows && count.fetch_add(1, Ordering::SeqCst) % 2 == 0).then_some(Fault::LostAnswer)
+            (is_rows && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2))
+                .then_some(Fault::LostAnswer)
         });
         let mut driver = Driver::new(through(&proxy, json!({"mode": mode})));
         let table = accounts();
