@@ -1,10 +1,13 @@
 //! Settings of a RocketMQ sink.
 
+use crate::error::invalid;
+use change::SinkError;
 use format::settings::{FormatName, FormatOptions};
+use rocketmq_client::Connection;
+pub use rocketmq_client::Security;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// A RocketMQ sink.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -104,40 +107,6 @@ fn timeout_default() -> u32 {
     60
 }
 
-/// Encryption and authentication.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Security {
-    /// Whether connections are encrypted. Default false.
-    pub tls: bool,
-    /// CA certificates, PEM file. Default: the system's.
-    pub ca: Option<PathBuf>,
-    /// Client certificate, PEM file.
-    pub certificate: Option<PathBuf>,
-    /// Client key, PEM file.
-    pub key: Option<PathBuf>,
-    /// Password of the client key.
-    pub key_password: Option<String>,
-    /// Whether the servers' certificates are checked: that the CA signed them, and that they name the
-    /// host. Default true.
-    pub verify_certificate: Option<bool>,
-    /// Access key (user name) of ACL.
-    pub access_key: Option<String>,
-    /// Secret key (password) of ACL.
-    pub secret_key: Option<String>,
-    /// Security token that belongs to temporary keys.
-    pub security_token: Option<String>,
-}
-
-impl std::fmt::Debug for Security {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Security")
-            .field("tls", &self.tls)
-            .field("access_key", &self.access_key)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Which rows share a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -197,4 +166,50 @@ pub(crate) fn cluster_default() -> String {
 
 fn queues_default() -> u32 {
     4
+}
+
+impl RocketMqConfig {
+    /// The connection.
+    pub(crate) fn connection<'a>(&'a self, group: &'a str) -> Connection<'a> {
+        Connection {
+            name_servers: &self.name_servers,
+            security: &self.security,
+            group,
+            request_timeout_s: self.request_timeout_s,
+            message_bytes_max: self.message_bytes_max.max(crate::lane::BATCH_BYTES as u32),
+        }
+    }
+
+    /// Checks what needs no broker.
+    ///
+    /// Errors: `Invalid` for settings that cannot be.
+    pub(crate) fn validate(&self) -> Result<(), SinkError> {
+        let ranges = [
+            ("queue_kib", self.queue_kib, 64, 1 << 20),
+            ("timeout_s", self.timeout_s, 1, 3600),
+            (
+                "message_bytes_max",
+                self.message_bytes_max,
+                1024,
+                128 << 20,
+            ),
+            (
+                "create_topics.queues",
+                self.create_topics.as_ref().map_or(1, |c| c.queues),
+                1,
+                1024,
+            ),
+        ];
+        for (key, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(invalid(
+                    format!("{key} is {value}"),
+                    &format!("{least} to {most}"),
+                ));
+            }
+        }
+        self.connection("headwater")
+            .validate()
+            .map_err(|refused| invalid(refused.detail, refused.hint))
+    }
 }

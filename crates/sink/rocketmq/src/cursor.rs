@@ -4,7 +4,6 @@
 //! and with 1 the stored [`Cursor`]. Each `open` writes one with the next epoch, which fences older
 //! writers: they find it before their next cursor.
 
-use crate::client::{Client, Found};
 use crate::config::{RocketMqConfig, cluster_default};
 use crate::error::broker_error;
 use crate::lane::{Courier, Failure};
@@ -15,8 +14,7 @@ use change::contract::ErrorKind;
 use change::wire::{WireError, WireReader};
 use change::{Cursor, SinkError};
 use cheetah_string::CheetahString;
-use rocketmq_client_rust::ClientError;
-use rocketmq_model::message::MessageQueue;
+use rocketmq_client::{Client, ClientError, Found, MessageQueue};
 use std::collections::HashMap;
 
 const MAGIC: &[u8; 5] = b"HWRC1";

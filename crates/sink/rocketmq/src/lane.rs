@@ -3,12 +3,10 @@
 //! A batch that fails is tried again, itself, until it is stored or its time is over; no later message
 //! of the queue is sent before it.
 
-use crate::client::Client;
-use crate::error::{Refusal, refusal, words};
 use crate::message::{Origin, Record};
 use cheetah_string::CheetahString;
-use rocketmq_client_rust::{ClientError, DefaultMQProducer, SendResult, SendStatus};
-use rocketmq_model::message::MessageQueue;
+use rocketmq_client::{Client, ClientError, MessageQueue, Refusal, refusal, words};
+use rocketmq_client_rust::{DefaultMQProducer, SendResult, SendStatus};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -135,7 +133,7 @@ impl Lanes {
                 receiver,
                 Arc::clone(&self.shared),
             );
-            client.spawn(work);
+            drop(client.spawn(work));
             let lane = Lane {
                 sender,
                 records: Vec::new(),

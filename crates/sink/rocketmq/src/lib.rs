@@ -1,8 +1,8 @@
 //! Changes into Apache RocketMQ: at least once, in the order of each key, with stable ids.
 //!
-//! Owns: the connection and its security, topics and queues, the cursor topic, batches in order, and the
-//! sorting of refusals into "this record", "this table" and "this broker". Refuses: formats (an encoder
-//! is given) and retries across flushes (the caller's).
+//! Owns: topics and queues, the cursor topic, batches in order, and the sorting of refusals into "this
+//! record", "this table" and "this broker"; the connection is `rocketmq-client`'s. Refuses: formats (an
+//! encoder is given) and retries across flushes (the caller's).
 //!
 //! The client is asynchronous and runs on threads of its own inside the sink; the sink's callers are
 //! not.
@@ -12,7 +12,7 @@
 
 pub mod config;
 
-mod client;
+mod check;
 mod cursor;
 mod error;
 mod lane;
@@ -30,7 +30,7 @@ pub use sink::{Identity, RocketMqSink};
 /// Shape: `topics` are names as the template gives them for the captured tables.
 /// Errors: `Unavailable` or `Invalid` with the place and the fix.
 pub fn check(config: &RocketMqConfig, topics: &[String]) -> Result<Vec<String>, change::SinkError> {
-    client::check(config, topics)
+    check::check(config, topics)
 }
 
 /// The topic that a table's rows go to.

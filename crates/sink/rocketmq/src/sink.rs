@@ -1,9 +1,8 @@
 //! The sink itself.
 
-use crate::client::{self, Client};
 use crate::config::{KeyConfig, PartitionBy, RocketMqConfig};
 use crate::cursor::{self, CursorTopic};
-use crate::error::{Refusal, invalid, rejected};
+use crate::error::{invalid, rejected};
 use crate::lane::{Courier, Failure, Lanes};
 use crate::message::{Origin, Piece, Record, id, key_property};
 use crate::queue::queue_of;
@@ -15,6 +14,7 @@ use change::event::{Ahead, DdlChange, Heartbeat};
 use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
 use cheetah_string::CheetahString;
 use format::{Encoder, Messages, key_text};
+use rocketmq_client::{Client, Refusal};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl RocketMqSink {
     ///
     /// Errors: `Invalid` for settings that cannot be.
     pub fn new(config: RocketMqConfig, identity: &Identity) -> Result<Self, SinkError> {
-        client::validate(&config)?;
+        config.validate()?;
         let encoder = config
             .format
             .encoder(&config.format_options)
@@ -468,7 +468,7 @@ impl Sink for RocketMqSink {
         self.abort()?;
         self.connection = None;
         self.routes.clear();
-        let client = Client::connect(&self.config, &self.group)?;
+        let client = Client::connect(&self.config.connection(&self.group))?;
         let seconds = |s: u32| Duration::from_secs(u64::from(s));
         let courier = Courier {
             producer: client.producer(),

@@ -1,13 +1,11 @@
 //! Topics and their queues, and the layout that keeps a key in its queue.
 
-use crate::client::{Client, Found};
 use crate::config::{QueuesChanged, RocketMqConfig};
-use crate::error::{Refusal, broker_error, refusal, words};
+use crate::error::broker_error;
 use change::SinkError;
 use change::contract::ErrorKind;
 use change::wire::{WireError, WireReader, put_bytes, put_u64};
-use rocketmq_client_rust::ClientError;
-use rocketmq_model::message::MessageQueue;
+use rocketmq_client::{Client, ClientError, Found, MessageQueue, Refusal, refusal, words};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
