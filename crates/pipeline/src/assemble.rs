@@ -48,7 +48,15 @@ impl Place {
                 let tls = &mut source.tls;
                 self.resolve([&mut tls.ca, &mut tls.cert, &mut tls.key]);
             }
-            SourceConfig::Topic(source) => self.resolve_kafka(&mut source.kafka.security),
+            SourceConfig::Topic(source) => {
+                if let Some(kafka) = &mut source.kafka {
+                    self.resolve_kafka(&mut kafka.security);
+                }
+                #[cfg(feature = "rocketmq")]
+                if let Some(rocketmq) = &mut source.rocketmq {
+                    self.resolve_rocketmq(&mut rocketmq.security);
+                }
+            }
             SourceConfig::Recorded(_) => {}
         }
         for sink in &mut config.sinks {
@@ -60,12 +68,7 @@ impl Place {
             }
             #[cfg(feature = "rocketmq")]
             if let Some(rocketmq) = &mut sink.rocketmq {
-                let security = &mut rocketmq.security;
-                self.resolve([
-                    &mut security.ca,
-                    &mut security.certificate,
-                    &mut security.key,
-                ]);
+                self.resolve_rocketmq(&mut rocketmq.security);
             }
         }
     }
@@ -76,6 +79,15 @@ impl Place {
             &mut security.certificate,
             &mut security.key,
             &mut security.token_file,
+        ]);
+    }
+
+    #[cfg(feature = "rocketmq")]
+    fn resolve_rocketmq(&self, security: &mut sink_rocketmq::config::Security) {
+        self.resolve([
+            &mut security.ca,
+            &mut security.certificate,
+            &mut security.key,
         ]);
     }
 

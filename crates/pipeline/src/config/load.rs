@@ -1,6 +1,6 @@
 //! Reads a config file: substitutes, parses, checks, and says where and what is wrong.
 
-use super::Config;
+use super::{Config, SourceConfig};
 use std::fmt;
 use std::path::Path;
 
@@ -109,6 +109,9 @@ fn parse_error(
 /// For "unknown field `x`, expected one of a, b": the nearest of them.
 fn suggestion(message: &str) -> Option<String> {
     let wrong = message.split('`').nth(1)?;
+    if wrong == "rocketmq" && cfg!(not(feature = "rocketmq")) {
+        return Some("this build has no RocketMQ: build with --features full".into());
+    }
     let (_, list) = message
         .split_once("expected one of ")
         .or_else(|| message.split_once("expected "))?;
@@ -217,6 +220,11 @@ fn check(config: &Config, name: &str) -> Result<(), ConfigError> {
             hint: hint.to_owned(),
         })
     };
+    if let SourceConfig::Topic(topic) = &config.source
+        && let Err(error) = topic.check_brokers()
+    {
+        return fail(format!("source.topic: {}", error.detail), &error.hint);
+    }
     let mut seen = std::collections::HashSet::new();
     for sink in &config.sinks {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -59,7 +59,7 @@ pub enum SourceConfig {
     Mariadb(source_mysql::config::MysqlConfig),
     /// Recorded binlog files.
     Recorded(source_recorded::RecordedConfig),
-    /// Messages of another capture tool in Kafka topics.
+    /// Messages of another capture tool in topics of Kafka or RocketMQ.
     Topic(Box<source_topic::TopicConfig>),
 }
 

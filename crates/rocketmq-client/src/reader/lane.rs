@@ -166,65 +166,68 @@ impl Lane {
 
     fn step(&mut self, pulled: &PullResult, ask: Ask) -> Step {
         match pulled.pull_status() {
-            PullStatus::Found => self.found(pulled.msg_found_list().unwrap_or_default(), ask),
+            PullStatus::Found => {
+                take(&mut self.next, pulled.msg_found_list().unwrap_or_default(), ask)
+            }
             PullStatus::NoNewMsg => Step::Nothing,
             // Messages are being removed: soon the queue begins later.
             PullStatus::NoMatchedMsg => Step::Pause,
             PullStatus::OffsetIllegal => Step::End(Trouble::Offsets),
         }
     }
+}
 
-    fn found(&mut self, found: &[MessageExt], ask: Ask) -> Step {
-        if found.is_empty() {
-            if ask != Ask::One {
-                return Step::One;
-            }
-            let offset = self.next;
-            self.next += 1;
-            return Step::Take(vec![Message {
-                offset,
-                time_ms: 0,
-                key: None,
-                body: Bytes::new(),
-                fault: Some("rocketmq's client cannot read it: is its compression a known one?"),
-            }]);
+/// Takes messages in their order from `next` on, and moves it.
+fn take(next: &mut i64, found: &[MessageExt], ask: Ask) -> Step {
+    if found.is_empty() {
+        if ask != Ask::One {
+            return Step::One;
         }
-        let mut messages = Vec::with_capacity(found.len());
-        let mut before: Option<(i64, i64)> = None;
-        for message in found {
-            let told = message.queue_offset();
-            let is_inner = message.sys_flag() & INNER_BATCH_FLAG != 0;
-            let offset = match before {
-                Some((entry, last)) if is_inner && entry == told => last + 1,
-                _ => told,
-            };
-            before = Some((told, offset));
-            if offset < self.next {
-                continue;
-            }
-            if offset > self.next {
-                // What comes before is told first; the next pull finds the gap again.
-                if messages.is_empty() {
-                    return Step::End(Trouble::Gap {
-                        from: self.next,
-                        to: offset,
-                    });
-                }
-                break;
-            }
-            self.next = offset + 1;
-            messages.push(Message {
-                offset,
-                time_ms: message.born_timestamp(),
-                key: message.property("KEYS").map(CheetahString::from_slice),
-                body: message.body().unwrap_or_default(),
-                fault: None,
-            });
+        let offset = *next;
+        *next += 1;
+        return Step::Take(vec![Message {
+            offset,
+            time_ms: 0,
+            key: None,
+            body: Bytes::new(),
+            fault: Some("rocketmq's client cannot read it: is its compression a known one?"),
+        }]);
+    }
+    let mut messages = Vec::with_capacity(found.len());
+    let mut before: Option<(i64, i64)> = None;
+    for message in found {
+        let told = message.queue_offset();
+        let is_inner = message.sys_flag() & INNER_BATCH_FLAG != 0;
+        let offset = match before {
+            Some((entry, last)) if is_inner && entry == told => last + 1,
+            _ => told,
+        };
+        before = Some((told, offset));
+        if offset < *next {
+            continue;
         }
-        match messages.is_empty() {
-            true => Step::Pause,
-            false => Step::Take(messages),
+        if offset > *next {
+            // What comes before is told first; the next pull finds the gap again.
+            if messages.is_empty() {
+                return Step::End(Trouble::Gap {
+                    from: *next,
+                    to: offset,
+                });
+            }
+            break;
         }
+        *next = offset + 1;
+        messages.push(Message {
+            offset,
+            time_ms: message.born_timestamp(),
+            key: message.property("KEYS").map(CheetahString::from_slice),
+            body: message.body().unwrap_or_default(),
+            fault: None,
+        });
+    }
+    match messages.is_empty() {
+        true => Step::Pause,
+        false => Step::Take(messages),
     }
 }
 
@@ -247,5 +250,65 @@ pub(crate) async fn watch_ends(consumer: Consumer, shared: Arc<Shared>) {
                 shared.note(index, |known| known.end = known.end.max(Some(end)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(offset: i64, flags: i32) -> MessageExt {
+        let mut message = MessageExt::default();
+        message.set_queue_offset(offset);
+        message.set_sys_flag(flags);
+        message
+    }
+
+    /// Offsets that are taken, and the next one.
+    fn taken(mut next: i64, found: &[MessageExt]) -> (Vec<i64>, i64) {
+        match take(&mut next, found, Ask::Wait) {
+            Step::Take(messages) => (messages.iter().map(|m| m.offset).collect(), next),
+            _ => (Vec::new(), next),
+        }
+    }
+
+    #[test]
+    fn messages_are_taken_from_the_wanted_one_on() {
+        let found = [message(4, 0), message(5, 0), message(6, 0)];
+        assert_eq!(taken(4, &found), (vec![4, 5, 6], 7));
+        assert_eq!(taken(6, &found), (vec![6], 7));
+        assert_eq!(taken(7, &found), (vec![], 7));
+    }
+
+    #[test]
+    fn a_gap_is_told_after_what_comes_before_it() {
+        let found = [message(4, 0), message(9, 0)];
+        assert_eq!(taken(4, &found), (vec![4], 5));
+        let mut next = 5;
+        let step = take(&mut next, &found[1..], Ask::Wait);
+        let Step::End(trouble) = step else {
+            panic!("a gap is passed over");
+        };
+        assert_eq!(trouble, Trouble::Gap { from: 5, to: 9 });
+    }
+
+    #[test]
+    fn messages_of_one_entry_are_counted_from_its_offset() {
+        let inner = |offset| message(offset, INNER_BATCH_FLAG);
+        let found = [inner(4), inner(4), inner(4), inner(7), message(8, 0)];
+        assert_eq!(taken(4, &found), (vec![4, 5, 6, 7, 8], 9));
+        // A restart in the middle of an entry gets all of it again.
+        assert_eq!(taken(6, &found), (vec![6, 7, 8], 9));
+    }
+
+    #[test]
+    fn a_message_that_the_client_drops_is_asked_for_alone_and_then_told() {
+        let mut next = 4;
+        assert!(matches!(take(&mut next, &[], Ask::Wait), Step::One));
+        let Step::Take(messages) = take(&mut next, &[], Ask::One) else {
+            panic!("it is passed over");
+        };
+        assert!(messages[0].fault.is_some());
+        assert_eq!((messages[0].offset, next), (4, 5));
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Message<'a> {
     pub time_ms: i64,
     pub key: Option<&'a [u8]>,
     pub payload: Option<&'a [u8]>,
+    /// Why the client could not read it; its payload is then not what was sent.
+    pub fault: Option<&'static str>,
 }
 
 /// How the open transaction ends.
@@ -195,6 +197,11 @@ impl Capture {
     pub fn take(&mut self, message: Message<'_>, batch: &mut Batch) -> Result<(), SourceError> {
         let partition = &mut self.partitions[message.partition];
         partition.read = message.offset + 1;
+        if let Some(fault) = message.fault {
+            self.bad(&message, fault, batch)?;
+            self.advance(&message);
+            return Ok(());
+        }
         let Some(payload) = message.payload else {
             // A tombstone: the row's last change came before it.
             self.advance(&message);

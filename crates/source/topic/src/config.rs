@@ -9,12 +9,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Topics with the change messages of another capture tool.
+/// Topics with the change messages of another capture tool, in Kafka or in RocketMQ: exactly one of
+/// `kafka` and `rocketmq`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopicConfig {
-    /// The brokers.
-    pub kafka: BrokersConfig,
+    /// The brokers of Kafka.
+    #[serde(default)]
+    pub kafka: Option<BrokersConfig>,
+    /// The name servers of RocketMQ (in builds with the feature `full`).
+    #[cfg(feature = "rocketmq")]
+    #[serde(default)]
+    pub rocketmq: Option<NameServersConfig>,
     /// Names of the topics. At least one.
     pub topics: Vec<String>,
     /// The messages' format. Default canal-json.
@@ -55,6 +61,45 @@ pub struct BrokersConfig {
     /// Further librdkafka properties, as they are; those that the source sets itself are refused.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
+}
+
+/// Where RocketMQ's name servers are and how they and the brokers are spoken to.
+#[cfg(feature = "rocketmq")]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NameServersConfig {
+    /// Name servers, `host:port`.
+    #[serde(alias = "namesrv")]
+    pub name_servers: Vec<String>,
+    /// Encryption and authentication. Default: plain text without authentication.
+    #[serde(default)]
+    pub security: rocketmq_client::Security,
+    /// Consumer group to name to the brokers. No offsets are kept in it. Default `headwater`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// How long one request may take, seconds, 1 to 60. Default 5.
+    #[serde(default = "request_timeout_default")]
+    pub request_timeout_s: u32,
+}
+
+#[cfg(feature = "rocketmq")]
+fn request_timeout_default() -> u32 {
+    5
+}
+
+#[cfg(feature = "rocketmq")]
+impl NameServersConfig {
+    /// The connection.
+    pub(crate) fn connection(&self) -> rocketmq_client::Connection<'_> {
+        rocketmq_client::Connection {
+            name_servers: &self.name_servers,
+            security: &self.security,
+            group: self.group.as_deref().unwrap_or("headwater"),
+            request_timeout_s: self.request_timeout_s,
+            // Nothing is sent.
+            message_bytes_max: 4 << 20,
+        }
+    }
 }
 
 /// See [`TopicConfig::start`].
@@ -104,10 +149,33 @@ impl BrokersConfig {
 }
 
 impl TopicConfig {
+    /// Whether brokers of RocketMQ are named.
+    fn has_rocketmq(&self) -> bool {
+        #[cfg(feature = "rocketmq")]
+        return self.rocketmq.is_some();
+        #[cfg(not(feature = "rocketmq"))]
+        false
+    }
+
+    /// Whether brokers of exactly one kind are named.
+    ///
+    /// Errors: `Invalid`.
+    pub fn check_brokers(&self) -> Result<(), SourceError> {
+        match (self.kafka.is_some(), self.has_rocketmq()) {
+            (true, false) | (false, true) => Ok(()),
+            (false, false) => Err(invalid("no brokers are named", "set kafka or rocketmq")),
+            (true, true) => Err(invalid(
+                "both kafka and rocketmq are set",
+                "a source reads one of them: make a pipeline for each",
+            )),
+        }
+    }
+
     /// Checks what needs no broker and makes the decoder.
     ///
     /// Errors: `Invalid`.
     pub(crate) fn decoder(&self) -> Result<Box<dyn Decoder>, SourceError> {
+        self.check_brokers()?;
         if self.topics.is_empty() {
             return Err(invalid("topics is empty", "name at least one topic"));
         }

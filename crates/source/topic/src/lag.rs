@@ -1,4 +1,4 @@
-//! How far the brokers are ahead, as the client itself counts it once a second.
+//! How far the brokers are ahead; Kafka's client itself counts it once a second.
 
 use rdkafka::Statistics;
 use std::collections::HashMap;

@@ -1,215 +1,160 @@
-//! The connection: topics, partitions, offsets, and what the brokers say about them.
+//! The connection to brokers of one kind: topics, their parts (partitions of Kafka, queues of RocketMQ),
+//! offsets, messages, and what the brokers say about them.
 
+mod kafka;
+#[cfg(feature = "rocketmq")]
+mod rocketmq;
+
+use crate::capture::Message;
 use crate::config::TopicConfig;
-use crate::error::{broker_error, invalid};
-use crate::lag::Seen;
+use crate::error::invalid;
+use crate::lag::End;
+use crate::partition::Partition;
 use change::SourceError;
-use change::contract::ErrorKind;
-use kafka_client::Mechanism;
-use rdkafka::client::{ClientContext, OAuthToken};
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::Message as _;
 use rdkafka::message::BorrowedMessage;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::{Statistics, config::ClientConfig};
-use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Questions to the brokers wait at most this long.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Questions while messages flow wait at most this long.
-const SHORT_CALL_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The wish for a token is there when the client is; this is more than it takes.
-const TOKEN_WAIT: Duration = Duration::from_millis(100);
-
-/// What the client tells between calls.
-#[derive(Clone, Default)]
-pub(crate) struct Context {
-    connection: kafka_client::Context,
-    seen: Arc<Mutex<Seen>>,
+/// What brokers of one kind call things, for errors and hints.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    /// What a topic has.
+    pub parts: &'static str,
+    /// The setting that says how long messages are kept.
+    pub retention: &'static str,
 }
 
-impl ClientContext for Context {
-    const ENABLE_REFRESH_OAUTH_TOKEN: bool = kafka_client::Context::ENABLE_REFRESH_OAUTH_TOKEN;
+/// Who answers.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    /// What tells these brokers from others; none where they do not tell.
+    pub identity: Option<String>,
+    /// For the status.
+    pub server: String,
+    /// For `check`.
+    pub found: String,
+}
 
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.connection.log(level, facility, message);
-    }
+/// A message as it came.
+pub(crate) enum Arrived<'a> {
+    /// From Kafka, of the partition with this index.
+    Kafka(usize, BorrowedMessage<'a>),
+    /// From RocketMQ.
+    #[cfg(feature = "rocketmq")]
+    RocketMq(usize, rocketmq_client::Message),
+}
 
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.connection.error(error, reason);
-    }
-
-    fn stats(&self, statistics: Statistics) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.take(&statistics);
-    }
-
-    fn generate_oauth_token(&self, config: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        self.connection.generate_oauth_token(config)
+impl Arrived<'_> {
+    /// What capture takes.
+    pub fn message(&self) -> Message<'_> {
+        match self {
+            Self::Kafka(partition, message) => Message {
+                partition: *partition,
+                offset: message.offset(),
+                time_ms: message.timestamp().to_millis().unwrap_or(0),
+                key: message.key(),
+                payload: message.payload(),
+                fault: None,
+            },
+            #[cfg(feature = "rocketmq")]
+            Self::RocketMq(partition, message) => Message {
+                partition: *partition,
+                offset: message.offset,
+                time_ms: message.time_ms,
+                key: message.key.as_ref().map(|key| key.as_bytes()),
+                payload: Some(&message.body),
+                fault: message.fault,
+            },
+        }
     }
 }
 
-impl ConsumerContext for Context {}
-
-/// See the module's page.
-pub(crate) struct Link {
-    consumer: BaseConsumer<Context>,
-    context: Context,
-    /// `kafka host:port,…`.
-    pub place: String,
+/// What comes between two messages, and what it says about going on.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Nothing: a sign that a partition's end is reached, or something that does not concern us.
+    None,
+    /// Offsets that are wanted may be gone; their partitions are not read any more.
+    Offsets,
+    /// Messages of a partition are passed over by the broker, which has later ones.
+    #[cfg(feature = "rocketmq")]
+    Gap {
+        /// Its index.
+        partition: usize,
+        /// The first that is missing.
+        from: i64,
+        /// The first that is there.
+        to: i64,
+    },
+    /// The topic may be gone.
+    Topic(SourceError),
+    /// Not allowed.
+    Refused(SourceError),
+    /// The brokers are away, since then; the link tries again.
+    Away(SourceError, Instant),
 }
 
-impl Link {
-    /// A client that reads nothing yet.
-    ///
-    /// Errors: `Invalid`.
-    pub fn new(config: &TopicConfig) -> Result<Self, SourceError> {
-        let connection = config.kafka.connection();
-        let mut client: ClientConfig = connection
-            .properties()
-            .map_err(|refused| invalid(refused.detail, refused.hint))?;
-        client.set(
-            "group.id",
-            config.kafka.group.as_deref().unwrap_or("headwater"),
-        );
-        client.set("enable.auto.commit", "false");
-        client.set("enable.auto.offset.store", "false");
-        client.set("isolation.level", "read_committed");
-        client.set("auto.offset.reset", "error");
-        client.set("enable.partition.eof", "true");
-        client.set("statistics.interval.ms", "1000");
-        if !config
-            .kafka
-            .properties
-            .contains_key("fetch.queue.backoff.ms")
-        {
-            client.set("fetch.queue.backoff.ms", "20");
-        }
-        let context = Context {
-            connection: kafka_client::Context::new(&config.kafka.security),
-            seen: Arc::default(),
-        };
-        let consumer: BaseConsumer<Context> = client
-            .create_with_context(context.clone())
-            .map_err(|error| invalid(error.to_string(), "check security and properties"))?;
-        if config.kafka.security.mechanism == Some(Mechanism::OauthBearer) {
-            // The client wants its first token before any question; the wish comes by polling.
-            consumer.poll(TOKEN_WAIT);
-        }
-        Ok(Self {
-            consumer,
-            context,
-            place: connection.place(),
-        })
-    }
+/// How reading stands.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Where each partition ends, as far as it is known.
+    pub ends: Vec<Option<End>>,
+    /// When the brokers last answered, if all answer.
+    pub connected: Option<Instant>,
+    /// Nothing waited in the client's queue then.
+    pub is_drained: bool,
+}
 
-    /// An error of a call, or the connection's own trouble, which says more than a time that is over.
-    fn failed(&self, operation: &str, error: &KafkaError) -> SourceError {
-        let plain = broker_error(operation, &self.place, error);
-        if plain.kind != ErrorKind::Unavailable {
-            return plain;
-        }
-        // What the connection says (a refused login) arrives by polling.
-        let until = Instant::now() + Duration::from_millis(200);
-        while Instant::now() < until {
-            self.consumer.poll(Duration::from_millis(10));
-        }
-        match self.context.connection.take_trouble() {
-            Some(trouble) => broker_error(operation, &self.place, &trouble),
-            None => plain,
-        }
-    }
+/// A connection.
+///
+/// Promises: messages of one part come in their order, from the offset that was given, without a gap;
+/// what can be cured by trying again is tried again, and told as [`Fault::Away`].
+pub(crate) trait Link: Send {
+    /// `kafka host:port,…`, for errors.
+    fn place(&self) -> &str;
 
-    /// How many brokers there are.
+    /// What its brokers call things.
+    fn words(&self) -> Words;
+
+    /// Connects.
     ///
     /// Errors: `Unavailable`; `Invalid` for a refused login.
-    pub fn broker_count(&self) -> Result<usize, SourceError> {
-        let metadata = self.consumer.fetch_metadata(None, SHORT_CALL_TIMEOUT);
-        match metadata {
-            Ok(metadata) => Ok(metadata.brokers().len()),
-            Err(error) => Err(self.failed("connect", &error)),
-        }
-    }
+    fn greet(&mut self) -> Result<Greeting, SourceError>;
 
-    /// The cluster's id, where the brokers tell it.
-    pub fn cluster(&self) -> Option<String> {
-        self.consumer.client().fetch_cluster_id(SHORT_CALL_TIMEOUT)
-    }
+    /// The parts of a topic; none for a topic that is not there.
+    fn parts(&self, topic: &str) -> Result<Option<Vec<String>>, SourceError>;
 
-    /// The numbers of a topic's partitions; none for a topic that is not there.
-    pub fn partitions(&self, topic: &str) -> Result<Option<Vec<i32>>, SourceError> {
-        let metadata = self
-            .consumer
-            .fetch_metadata(Some(topic), SHORT_CALL_TIMEOUT)
-            .map_err(|error| self.failed("connect", &error))?;
-        let found = metadata.topics().iter().find(|found| found.name() == topic);
-        let Some(found) = found else {
-            return Ok(None);
-        };
-        let code = found.error().map(RDKafkaErrorCode::from);
-        match code {
-            None => {}
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                return Ok(None);
-            }
-            Some(code) => {
-                let error = KafkaError::MetadataFetch(code);
-                let place = format!("topic {topic}");
-                return Err(broker_error("ask for the topic", &place, &error));
-            }
-        }
-        let mut numbers: Vec<i32> = found.partitions().iter().map(|p| p.id()).collect();
-        numbers.sort_unstable();
-        Ok((!numbers.is_empty()).then_some(numbers))
-    }
+    /// Whether a topic is there now.
+    fn has_topic(&self, topic: &str) -> Result<bool, SourceError>;
 
-    /// A partition's first offset, and the one after its last message that may be read.
-    pub fn ends(&self, topic: &str, partition: i32) -> Result<(i64, i64), SourceError> {
-        self.consumer
-            .fetch_watermarks(topic, partition, CALL_TIMEOUT)
-            .map_err(|error| self.failed("ask for offsets", &error))
-    }
+    /// Whether a part that was there before, and is not among those that are there now, may come back:
+    /// its broker may be away.
+    fn may_be_away(&self, part: &str, found: &[String]) -> bool;
 
-    /// Reads these partitions too, each from its offset; all partitions anew where `is_new`.
-    pub fn read<'a>(
-        &self,
-        partitions: impl Iterator<Item = (&'a str, i32, i64)>,
-        is_new: bool,
-    ) -> Result<(), SourceError> {
-        let failed = |error: KafkaError| broker_error("read topics", &self.place, &error);
-        let mut list = TopicPartitionList::new();
-        for (topic, number, offset) in partitions {
-            list.add_partition_offset(topic, number, Offset::Offset(offset))
-                .map_err(failed)?;
-        }
-        match is_new {
-            true => self.consumer.assign(&list).map_err(failed),
-            false => self.consumer.incremental_assign(&list).map_err(failed),
-        }
-    }
+    /// A part's first offset, and the one after its last message that may be read.
+    fn ends(&self, topic: &str, part: &str) -> Result<(i64, i64), SourceError>;
+
+    /// Reads the partitions from index `first` on too, each from where it stands; all anew with 0.
+    fn read(&mut self, partitions: &[Partition], first: usize) -> Result<(), SourceError>;
 
     /// The next message or what is wrong; none when nothing came for `wait`.
-    pub fn poll(&self, wait: Duration) -> Option<Result<BorrowedMessage<'_>, KafkaError>> {
-        self.consumer.poll(wait)
-    }
+    fn poll(&mut self, wait: Duration) -> Option<Result<Arrived<'_>, Fault>>;
 
-    /// The connection's own trouble.
-    pub fn take_trouble(&self) -> Option<KafkaError> {
-        self.context.connection.take_trouble()
-    }
+    /// What the brokers last told.
+    fn standing(&self, partitions: &[Partition]) -> Standing;
+}
 
-    /// What the client last told of the brokers.
-    pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
-        look(
-            &self
-                .context
-                .seen
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+/// The connection that a config names.
+///
+/// Errors: `Invalid`; for RocketMQ `Unavailable` too.
+pub(crate) fn connect(config: &TopicConfig) -> Result<Box<dyn Link>, SourceError> {
+    config.check_brokers()?;
+    #[cfg(feature = "rocketmq")]
+    if let Some(rocketmq) = &config.rocketmq {
+        return Ok(Box::new(rocketmq::RocketMqLink::new(rocketmq)?));
+    }
+    match &config.kafka {
+        Some(kafka) => Ok(Box::new(kafka::KafkaLink::new(kafka)?)),
+        None => Err(invalid("no brokers are named", "set kafka or rocketmq")),
     }
 }

@@ -1,12 +1,13 @@
 //! A partition: where reading stands, and what of it the journal holds.
 
+use crate::capture::Message;
 use crate::tables::damaged;
 use change::wire::{WireReader, put_u64};
 use change::{Batch, SourceError};
 use format::decode::Decoded;
 use std::collections::VecDeque;
 
-/// Prefix of the control keys that hold a partition's next offset: topic and number follow.
+/// Prefix of the control keys that hold a partition's next offset: topic and part follow.
 pub(crate) const PREFIX: &str = "source/topic/";
 
 /// A message that waits for its turn.
@@ -16,9 +17,31 @@ pub(crate) struct Waiting {
     pub time_ms: i64,
     pub key: Option<Vec<u8>>,
     pub payload: Option<Vec<u8>>,
+    pub fault: Option<&'static str>,
 }
 
 impl Waiting {
+    pub fn new(message: &Message<'_>) -> Self {
+        Self {
+            offset: message.offset,
+            time_ms: message.time_ms,
+            key: message.key.map(<[u8]>::to_vec),
+            payload: message.payload.map(<[u8]>::to_vec),
+            fault: message.fault,
+        }
+    }
+
+    pub fn message(&self, partition: usize) -> Message<'_> {
+        Message {
+            partition,
+            offset: self.offset,
+            time_ms: self.time_ms,
+            key: self.key.as_deref(),
+            payload: self.payload.as_deref(),
+            fault: self.fault,
+        }
+    }
+
     pub fn byte_count(&self) -> usize {
         let of = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         size_of::<Self>() + of(&self.key) + of(&self.payload)
@@ -37,8 +60,9 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub topic: String,
-    pub number: i32,
-    /// `topic/number`.
+    /// Kafka's number of it, or RocketMQ's queue: `broker/number`.
+    pub part: String,
+    /// `topic/part`.
     pub place: String,
     /// The first offset that is not in a batch yet: where a restart begins.
     pub next: i64,
@@ -53,11 +77,11 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    pub fn new(topic: &str, number: i32, next: i64, saved: Option<i64>) -> Self {
+    pub fn new(topic: &str, part: &str, next: i64, saved: Option<i64>) -> Self {
         Self {
             topic: topic.to_owned(),
-            number,
-            place: format!("{topic}/{number}"),
+            part: part.to_owned(),
+            place: format!("{topic}/{part}"),
             next,
             read: next,
             saved,
@@ -86,11 +110,10 @@ impl Partition {
     }
 }
 
-/// A partition's next offset as the journal has it: topic, number, offset.
-pub(crate) fn read_saved(key: &str, value: &[u8]) -> Result<(String, i32, i64), SourceError> {
-    let (topic, number) = key.rsplit_once('/').ok_or_else(|| damaged(key))?;
-    let number = number.parse().map_err(|_| damaged(key))?;
+/// A partition's next offset as the journal has it: topic, part, offset. No topic has a `/` in its name.
+pub(crate) fn read_saved(key: &str, value: &[u8]) -> Result<(String, String, i64), SourceError> {
+    let (topic, part) = key.split_once('/').ok_or_else(|| damaged(key))?;
     let next = WireReader::new(value).u64().map_err(|_| damaged(key))?;
     let next = i64::try_from(next).map_err(|_| damaged(key))?;
-    Ok((topic.to_owned(), number, next))
+    Ok((topic.to_owned(), part.to_owned(), next))
 }

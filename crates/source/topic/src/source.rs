@@ -1,15 +1,13 @@
 //! The source: from the brokers to batches, and how it stands.
 
 use crate::Resume;
-use crate::capture::{Capture, Message, Open};
+use crate::capture::{Capture, Open};
 use crate::config::{Start, TopicConfig};
-use crate::error::{Trouble, broker_error, invalid, trouble};
-use crate::link::Link;
+use crate::error::invalid;
+use crate::link::{self, Fault, Link, Words};
 use crate::partition::{PREFIX, Partition, Waiting, read_saved};
 use change::contract::{ErrorKind, SourceStatus};
 use change::{Batch, Position, Progress, Source, SourceError};
-use rdkafka::Message as _;
-use rdkafka::error::KafkaError;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,9 +29,8 @@ const PLACES_MAX: usize = 8;
 /// Topics of change messages.
 pub struct TopicSource {
     config: TopicConfig,
-    link: Link,
+    link: Box<dyn Link>,
     capture: Capture,
-    by_topic: HashMap<String, Vec<Option<usize>>>,
     waiting_bytes: usize,
     server: String,
     /// To be written into the journal with the first offsets.
@@ -56,8 +53,8 @@ impl std::fmt::Debug for TopicSource {
     }
 }
 
-/// Where each partition goes on, as the journal has it: by topic and number.
-type Saved = BTreeMap<String, BTreeMap<i32, i64>>;
+/// Where each partition goes on, as the journal has it: by topic and part.
+type Saved = BTreeMap<String, BTreeMap<String, i64>>;
 
 impl TopicSource {
     /// Connects and finds out where each partition goes on.
@@ -68,45 +65,24 @@ impl TopicSource {
         let mut capture = Capture::new(&config)?;
         capture.restore(&resume)?;
         let saved = saved_offsets(&resume)?;
-        let link = Link::new(&config)?;
-        let broker_count = link.broker_count()?;
-        let identity = link.cluster().map(|id| format!("kafka {id}"));
+        let mut link = link::connect(&config)?;
+        let greeting = link.greet()?;
         let kept = resume.value(b"source/identity");
-        refuse_stranger(identity.as_deref(), kept)?;
+        refuse_stranger(greeting.identity.as_deref(), kept)?;
         for topic in &config.topics {
-            let numbers = link.partitions(topic)?.ok_or_else(|| missing(topic))?;
             let known = saved.get(topic);
-            if let Some(gone) = known.and_then(|k| k.keys().find(|n| !numbers.contains(n))) {
-                return Err(made_anew(&format!("{topic}/{gone}")));
-            }
-            for number in numbers {
-                let ends = link.ends(topic, number)?;
-                let next = known.and_then(|known| known.get(&number).copied());
-                let partition = match (next, known, config.start) {
-                    (Some(next), _, _) => {
-                        is_kept(&format!("{topic}/{number}"), next, ends)?;
-                        Partition::new(topic, number, next, Some(next))
-                    }
-                    (None, None, Start::Latest) => Partition::new(topic, number, ends.1, None),
-                    (None, _, _) => Partition::new(topic, number, ends.0, None),
-                };
+            for partition in find_all(link.as_ref(), topic, known, config.start)? {
                 capture.partitions.push(partition);
             }
         }
-        let brokers = if broker_count == 1 {
-            "broker"
-        } else {
-            "brokers"
-        };
         let now = Instant::now();
         let is_known = kept.is_some();
         let mut source = Self {
-            server: format!("kafka, {broker_count} {brokers}"),
-            identity: identity.filter(|_| !is_known),
+            server: greeting.server,
+            identity: greeting.identity.filter(|_| !is_known),
             config,
             link,
             capture,
-            by_topic: HashMap::new(),
             waiting_bytes: 0,
             saved: now - SAVE_PERIOD,
             partitions_seen: now,
@@ -115,28 +91,20 @@ impl TopicSource {
             bytes_received: 0,
             has_read: false,
         };
-        source.read_all(true, 0)?;
+        source.read_from(0)?;
         Ok(source)
     }
 
     /// Has the partitions from `first` on read.
-    fn read_all(&mut self, is_new: bool, first: usize) -> Result<(), SourceError> {
-        for (index, partition) in self.capture.partitions.iter().enumerate().skip(first) {
-            let numbers = self.by_topic.entry(partition.topic.clone()).or_default();
-            let place = usize::try_from(partition.number).unwrap_or(0);
-            numbers.resize(numbers.len().max(place + 1), None);
-            numbers[place] = Some(index);
-        }
-        if is_new {
+    fn read_from(&mut self, first: usize) -> Result<(), SourceError> {
+        if first == 0 {
             // What waited comes again.
             for partition in &mut self.capture.partitions {
                 partition.waiting.clear();
             }
             self.waiting_bytes = 0;
         }
-        let partitions = self.capture.partitions[first..].iter();
-        let places = partitions.map(|p| (p.topic.as_str(), p.number, p.from()));
-        self.link.read(places, is_new)
+        self.link.read(&self.capture.partitions, first)
     }
 
     /// Takes messages that wait for their turn.
@@ -151,47 +119,32 @@ impl TopicSource {
                 return Ok(());
             };
             self.waiting_bytes -= waiting.byte_count();
-            let message = Message {
-                partition: index,
-                offset: waiting.offset,
-                time_ms: waiting.time_ms,
-                key: waiting.key.as_deref(),
-                payload: waiting.payload.as_deref(),
-            };
-            self.capture.take(message, batch)?;
+            self.capture.take(waiting.message(index), batch)?;
         }
         Ok(())
     }
 
     /// Takes one message from the client, or waits for one; `false` when nothing came.
     fn take_next(&mut self, wait: Duration, batch: &mut Batch) -> Result<bool, SourceError> {
-        let message = match self.link.poll(wait) {
+        let arrived = match self.link.poll(wait) {
             None => return Ok(false),
-            Some(Err(error)) => return self.fault(error).map(|()| true),
-            Some(Ok(message)) => message,
+            Some(Err(fault)) => return self.fault(fault).map(|()| true),
+            Some(Ok(arrived)) => arrived,
         };
-        let numbers = self.by_topic.get(message.topic());
-        let place = usize::try_from(message.partition()).unwrap_or(usize::MAX);
-        let Some(index) = numbers.and_then(|n| n.get(place).copied().flatten()) else {
-            return Ok(true);
-        };
+        let message = arrived.message();
+        let index = message.partition;
         self.away = None;
         self.has_read = true;
         self.message_count += 1;
-        self.bytes_received += message.payload_len() as u64 + message.key_len() as u64;
-        let time_ms = message.timestamp().to_millis().unwrap_or(0);
+        let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len) as u64;
+        self.bytes_received += length(message.payload) + length(message.key);
         let is_held_up = match self.capture.open() {
             Open::Told { partition, .. } => partition != index,
             _ => false,
         };
         // What waits in a partition comes before what arrives.
         if is_held_up || !self.capture.partitions[index].waiting.is_empty() {
-            let waiting = Waiting {
-                offset: message.offset(),
-                time_ms,
-                key: message.key().map(<[u8]>::to_vec),
-                payload: message.payload().map(<[u8]>::to_vec),
-            };
+            let waiting = Waiting::new(&message);
             self.waiting_bytes += waiting.byte_count();
             self.capture.partitions[index].waiting.push_back(waiting);
             if self.waiting_bytes > WAITING_BYTES_MAX {
@@ -199,59 +152,60 @@ impl TopicSource {
             }
             return Ok(true);
         }
-        let taken = Message {
-            partition: index,
-            offset: message.offset(),
-            time_ms,
-            key: message.key(),
-            payload: message.payload(),
-        };
-        self.capture.take(taken, batch)?;
+        self.capture.take(message, batch)?;
         Ok(true)
     }
 
-    /// Something between two messages: what can be cured is left to the client, which tries again.
-    fn fault(&mut self, error: KafkaError) -> Result<(), SourceError> {
-        match trouble(&error) {
-            Trouble::None => Ok(()),
-            Trouble::Offsets => self.find_lost(),
-            Trouble::Topic => self.find_missing(&error),
-            Trouble::Refused => Err(broker_error("read topics", &self.link.place, &error)),
-            Trouble::Away => {
-                self.is_away(error);
+    /// Something between two messages: what can be cured is left to the link, which tries again.
+    fn fault(&mut self, fault: Fault) -> Result<(), SourceError> {
+        match fault {
+            Fault::None => Ok(()),
+            Fault::Offsets => self.find_lost(),
+            #[cfg(feature = "rocketmq")]
+            Fault::Gap {
+                partition,
+                from,
+                to,
+            } => Err(passed_over(
+                &self.capture.partitions[partition].place,
+                (from, to),
+                self.link.words(),
+            )),
+            Fault::Topic(error) => self.find_missing(error),
+            Fault::Refused(error) => Err(error),
+            Fault::Away(error, since) => {
+                self.is_away(&error, since);
                 Ok(())
             }
         }
     }
 
-    fn is_away(&mut self, error: KafkaError) {
-        let error = self.link.take_trouble().unwrap_or(error);
-        let text = broker_error("read topics", &self.link.place, &error).to_string();
+    fn is_away(&mut self, error: &SourceError, since: Instant) {
+        let text = error.to_string();
         if self.away.is_none() {
             tracing::warn!("{text}; trying again");
         }
-        let since = Instant::now();
         self.away = Some((text, since));
     }
 
     /// The brokers refused an offset: finds out which, and goes on if none is gone after all.
     fn find_lost(&mut self) -> Result<(), SourceError> {
         for partition in &self.capture.partitions {
-            match self.link.ends(&partition.topic, partition.number) {
-                Ok(ends) => is_kept(&partition.place, partition.from(), ends)?,
+            match self.link.ends(&partition.topic, &partition.part) {
+                Ok(ends) => is_kept(&partition.place, partition.from(), ends, self.link.words())?,
                 Err(error) if error.kind == ErrorKind::Unavailable => {}
                 Err(error) => return Err(error),
             }
         }
-        self.read_all(true, 0)
+        self.read_from(0)
     }
 
     /// The brokers do not know a topic: finds out whether it is gone.
-    fn find_missing(&mut self, error: &KafkaError) -> Result<(), SourceError> {
+    fn find_missing(&mut self, error: SourceError) -> Result<(), SourceError> {
         for topic in &self.config.topics {
-            match self.link.partitions(topic) {
-                Ok(Some(_)) => {}
-                Ok(None) => {
+            match self.link.has_topic(topic) {
+                Ok(true) => {}
+                Ok(false) => {
                     return Err(SourceError::new(
                         ErrorKind::Lost,
                         "read topics",
@@ -264,7 +218,7 @@ impl TopicSource {
                 Err(error) => return Err(error),
             }
         }
-        self.is_away(error.clone());
+        self.is_away(&error, Instant::now());
         Ok(())
     }
 
@@ -276,26 +230,25 @@ impl TopicSource {
         self.partitions_seen = Instant::now();
         let first = self.capture.partitions.len();
         for topic in &self.config.topics {
-            let Ok(Some(numbers)) = self.link.partitions(topic) else {
+            let Ok(Some(parts)) = self.link.parts(topic) else {
                 continue;
             };
-            for number in numbers {
-                let place = usize::try_from(number).unwrap_or(0);
-                let known = self.by_topic.get(topic);
-                if known.is_some_and(|n| n.get(place).copied().flatten().is_some()) {
+            for part in parts {
+                let is_known = |p: &Partition| p.topic == *topic && p.part == part;
+                if self.capture.partitions.iter().any(is_known) {
                     continue;
                 }
-                let Ok((low, _)) = self.link.ends(topic, number) else {
+                let Ok((low, _)) = self.link.ends(topic, &part) else {
                     continue;
                 };
-                tracing::info!("partition {topic}/{number} was added");
-                let partition = Partition::new(topic, number, low, None);
+                let partition = Partition::new(topic, &part, low, None);
+                tracing::info!("{} was added", partition.place);
                 self.capture.partitions.push(partition);
             }
         }
         match first == self.capture.partitions.len() {
             true => Ok(()),
-            false => self.read_all(false, first),
+            false => self.read_from(first),
         }
     }
 
@@ -306,19 +259,17 @@ impl TopicSource {
             return;
         }
         self.saved = Instant::now();
-        let partitions = &mut self.capture.partitions;
-        self.link.seen(|seen| {
-            for partition in partitions.iter_mut().filter(|_| seen.is_drained) {
-                let end = seen.ends.get(&(partition.topic.clone(), partition.number));
-                let is_idle = partition.held.is_none() && partition.waiting.is_empty();
-                if let Some(end) = end
-                    && is_idle
-                    && partition.saved.is_some()
-                {
-                    partition.next = partition.next.max(end.reached);
-                }
+        let standing = self.link.standing(&self.capture.partitions);
+        let partitions = self.capture.partitions.iter_mut().zip(&standing.ends);
+        for (partition, end) in partitions.filter(|_| standing.is_drained) {
+            let is_idle = partition.held.is_none() && partition.waiting.is_empty();
+            if let Some(end) = end
+                && is_idle
+                && partition.saved.is_some()
+            {
+                partition.next = partition.next.max(end.reached);
             }
-        });
+        }
         self.capture.save_offsets(self.identity.as_deref(), batch);
         if !batch.is_empty() {
             self.identity = None;
@@ -405,18 +356,13 @@ impl Source for TopicSource {
 
     fn status(&mut self) -> SourceStatus {
         let away_since = self.away.as_ref().map(|(_, since)| *since);
-        let is_back = away_since.is_some_and(|since| {
-            self.link
-                .seen(|seen| seen.is_connected && seen.at.is_some_and(|at| at > since))
-        });
-        if is_back {
+        let standing = self.link.standing(&self.capture.partitions);
+        let connected = standing.connected;
+        if away_since.is_some_and(|since| connected.is_some_and(|at| at > since)) {
             self.away = None;
         }
         let partitions = &self.capture.partitions;
-        let ends: Vec<_> = self.link.seen(|seen| {
-            let end = |p: &Partition| seen.ends.get(&(p.topic.clone(), p.number)).copied();
-            partitions.iter().map(end).collect()
-        });
+        let ends = standing.ends;
         let behind = partitions.iter().zip(&ends);
         let behind: Option<u64> = behind.map(|(p, end)| (*end)?.behind(p.read)).sum();
         // The last times of partitions that are behind.
@@ -479,22 +425,61 @@ impl Source for TopicSource {
 /// Errors: `Unavailable` or `Invalid` with the place and the fix.
 pub fn check(config: &TopicConfig) -> Result<Vec<String>, SourceError> {
     Capture::new(config)?;
-    let link = Link::new(config)?;
-    let count = link.broker_count()?;
-    let mut lines = vec![format!("{}: {count} broker(s)", link.place)];
+    let mut link = link::connect(config)?;
+    let greeting = link.greet()?;
+    let mut lines = vec![format!("{}: {}", link.place(), greeting.found)];
     for topic in &config.topics {
-        let numbers = link.partitions(topic)?.ok_or_else(|| missing(topic))?;
+        let parts = link.parts(topic)?.ok_or_else(|| missing(topic))?;
         let mut messages = 0;
-        for number in &numbers {
-            let (low, high) = link.ends(topic, *number)?;
+        for part in &parts {
+            let (low, high) = link.ends(topic, part)?;
             messages += high - low;
         }
         lines.push(format!(
-            "topic {topic}: {} partitions, at most {messages} messages",
-            numbers.len()
+            "topic {topic}: {} {}, at most {messages} messages",
+            parts.len(),
+            link.words().parts
         ));
     }
     Ok(lines)
+}
+
+/// The partitions of a topic, each where it goes on.
+///
+/// `known`: where the journal says that they go on; none for a topic that it does not know.
+fn find_all(
+    link: &dyn Link,
+    topic: &str,
+    known: Option<&BTreeMap<String, i64>>,
+    start: Start,
+) -> Result<Vec<Partition>, SourceError> {
+    let Some(parts) = link.parts(topic)? else {
+        let away = known.and_then(|known| known.keys().find(|part| link.may_be_away(part, &[])));
+        return Err(match away {
+            Some(_) => away_now(link, &format!("topic {topic}")),
+            None => missing(topic),
+        });
+    };
+    if let Some(gone) = known.and_then(|known| known.keys().find(|part| !parts.contains(part))) {
+        let place = format!("{topic}/{gone}");
+        return Err(match link.may_be_away(gone, &parts) {
+            true => away_now(link, &place),
+            false => made_anew(&place),
+        });
+    }
+    let one = |part: String| {
+        let ends = link.ends(topic, &part)?;
+        let next = known.and_then(|known| known.get(&part).copied());
+        Ok(match (next, known, start) {
+            (Some(next), _, _) => {
+                is_kept(&format!("{topic}/{part}"), next, ends, link.words())?;
+                Partition::new(topic, &part, next, Some(next))
+            }
+            (None, None, Start::Latest) => Partition::new(topic, &part, ends.1, None),
+            (None, _, _) => Partition::new(topic, &part, ends.0, None),
+        })
+    };
+    parts.into_iter().map(one).collect()
 }
 
 fn age_seconds(time_us: u64) -> f64 {
@@ -506,8 +491,8 @@ fn age_seconds(time_us: u64) -> f64 {
 fn saved_offsets(resume: &Resume) -> Result<Saved, SourceError> {
     let mut saved = Saved::new();
     for (key, value) in resume.with_prefix(PREFIX) {
-        let (topic, number, next) = read_saved(key, value)?;
-        saved.entry(topic).or_default().insert(number, next);
+        let (topic, part, next) = read_saved(key, value)?;
+        saved.entry(topic).or_default().insert(part, next);
     }
     if saved.is_empty() && resume.position.is_some() {
         return Err(SourceError::new(
@@ -528,11 +513,19 @@ fn missing(topic: &str) -> SourceError {
     .at(format!("topic {topic}"))
 }
 
+/// What the journal knows is not among what brokers tell.
+fn away_now(link: &dyn Link, place: &str) -> SourceError {
+    let detail = "it was there before and is not now";
+    SourceError::new(ErrorKind::Unavailable, "read topics", detail)
+        .at(format!("{place}, {}", link.place()))
+        .hint("is its broker down? If it was removed on purpose, take the topic out of topics")
+}
+
 fn made_anew(place: &str) -> SourceError {
     SourceError::new(
         ErrorKind::Lost,
         "read topics",
-        "the partition is gone: the topic was made anew",
+        "it is gone: the topic was made anew, or has fewer parts than before",
     )
     .at(place)
     .hint(LOST_HINT)
@@ -543,7 +536,12 @@ const LOST_HINT: &str = "start with a fresh journal directory, and bring the tar
 /// Whether what comes next is still there.
 ///
 /// Errors: `Lost`.
-fn is_kept(place: &str, next: i64, (low, high): (i64, i64)) -> Result<(), SourceError> {
+fn is_kept(
+    place: &str,
+    next: i64,
+    (low, high): (i64, i64),
+    words: Words,
+) -> Result<(), SourceError> {
     let detail = if next < low {
         format!(
             "the topic begins at offset {low} now: what came before was removed by its retention"
@@ -555,7 +553,20 @@ fn is_kept(place: &str, next: i64, (low, high): (i64, i64)) -> Result<(), Source
     };
     Err(SourceError::new(ErrorKind::Lost, "read topics", detail)
         .at(format!("{place}:{next}"))
-        .hint(format!("{LOST_HINT}; keep messages longer: retention.ms")))
+        .hint(lost_hint(words)))
+}
+
+fn lost_hint(words: Words) -> String {
+    format!("{LOST_HINT}; keep messages longer: {}", words.retention)
+}
+
+/// A broker that removes messages passes over them before it says that the topic begins later.
+#[cfg(feature = "rocketmq")]
+fn passed_over(place: &str, (from, to): (i64, i64), words: Words) -> SourceError {
+    let detail = format!("the next message that there is has offset {to}: those before it are gone");
+    SourceError::new(ErrorKind::Lost, "read topics", detail)
+        .at(format!("{place}:{from}"))
+        .hint(lost_hint(words))
 }
 
 /// Refuses another cluster behind the addresses.
@@ -569,7 +580,7 @@ fn refuse_stranger(found: Option<&str>, kept: Option<&[u8]>) -> Result<(), Sourc
                 String::from_utf8_lossy(kept)
             ),
         )
-        .hint("point brokers at the old cluster, or start a new journal")),
+        .hint("name the brokers of the old cluster, or start a new journal")),
         _ => Ok(()),
     }
 }

@@ -218,7 +218,8 @@ fn retention_that_overtakes_the_reader_is_no_silent_reset() {
         ("queued.min.messages", "10"),
         ("fetch.message.max.bytes", "20000"),
     ] {
-        config.kafka.properties.insert(name.into(), value.into());
+        let kafka = config.kafka.as_mut().unwrap();
+        kafka.properties.insert(name.into(), value.into());
     }
     let mut journal = Journal::default();
     let mut source = TopicSource::open(config, Resume::default()).unwrap();

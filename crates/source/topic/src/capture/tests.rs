@@ -21,8 +21,8 @@ fn config(format: &str) -> TopicConfig {
 impl Bench {
     fn new(config: &TopicConfig) -> Self {
         let mut capture = Capture::new(config).unwrap();
-        for number in 0..2 {
-            let partition = Partition::new("t", number, 0, Some(0));
+        for part in ["0", "1"] {
+            let partition = Partition::new("t", part, 0, Some(0));
             capture.partitions.push(partition);
         }
         Self {
@@ -51,6 +51,7 @@ impl Bench {
             time_ms: 1_700_000_000_000,
             key: (!key.is_empty()).then_some(key.as_bytes()),
             payload: (payload != b"-").then_some(payload),
+            fault: None,
         };
         self.capture.take(message, &mut self.batch)
     }
