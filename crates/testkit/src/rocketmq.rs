@@ -171,6 +171,21 @@ impl RocketMq {
         self.ask([format!("topic\t{topic}\t{queues}")]);
     }
 
+    /// Removes a topic.
+    pub fn drop_topic(&self, topic: &str) {
+        self.ask([format!("drop\t{topic}")]);
+    }
+
+    /// Removes the oldest file of the log of a broker that does not run, as retention does.
+    pub fn forget_oldest(&self) {
+        let log = self.dir.path().join("store/commitlog");
+        let files = std::fs::read_dir(&log).expect("there is a log");
+        let mut files: Vec<PathBuf> = files.filter_map(|f| f.ok().map(|f| f.path())).collect();
+        files.sort();
+        assert!(files.len() > 1, "the log has one file only");
+        std::fs::remove_file(&files[0]).expect("the file can be removed");
+    }
+
     /// Topics that are not RocketMQ's own, in order.
     pub fn topics(&self) -> Vec<String> {
         let lines = self.ask(["topics".to_owned()]);

@@ -81,7 +81,8 @@ impl Lane {
         let mut ask = Ask::Probe;
         let mut pause = PAUSE.0;
         loop {
-            self.shared.note(self.index, |k| k.is_waiting = ask == Ask::Wait);
+            self.shared
+                .note(self.index, |k| k.is_waiting = ask == Ask::Wait);
             let since = Instant::now();
             let pulled = self.pull(ask).await;
             let step = match &pulled {
@@ -166,9 +167,11 @@ impl Lane {
 
     fn step(&mut self, pulled: &PullResult, ask: Ask) -> Step {
         match pulled.pull_status() {
-            PullStatus::Found => {
-                take(&mut self.next, pulled.msg_found_list().unwrap_or_default(), ask)
-            }
+            PullStatus::Found => take(
+                &mut self.next,
+                pulled.msg_found_list().unwrap_or_default(),
+                ask,
+            ),
             PullStatus::NoNewMsg => Step::Nothing,
             // Messages are being removed: soon the queue begins later.
             PullStatus::NoMatchedMsg => Step::Pause,

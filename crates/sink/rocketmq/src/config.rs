@@ -187,12 +187,7 @@ impl RocketMqConfig {
         let ranges = [
             ("queue_kib", self.queue_kib, 64, 1 << 20),
             ("timeout_s", self.timeout_s, 1, 3600),
-            (
-                "message_bytes_max",
-                self.message_bytes_max,
-                1024,
-                128 << 20,
-            ),
+            ("message_bytes_max", self.message_bytes_max, 1024, 128 << 20),
             (
                 "create_topics.queues",
                 self.create_topics.as_ref().map_or(1, |c| c.queues),

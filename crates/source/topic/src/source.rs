@@ -563,7 +563,8 @@ fn lost_hint(words: Words) -> String {
 /// A broker that removes messages passes over them before it says that the topic begins later.
 #[cfg(feature = "rocketmq")]
 fn passed_over(place: &str, (from, to): (i64, i64), words: Words) -> SourceError {
-    let detail = format!("the next message that there is has offset {to}: those before it are gone");
+    let detail =
+        format!("the next message that there is has offset {to}: those before it are gone");
     SourceError::new(ErrorKind::Lost, "read topics", detail)
         .at(format!("{place}:{from}"))
         .hint(lost_hint(words))

@@ -25,6 +25,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  *
  * <pre>
  *   topic NAME QUEUES                     makes the topic, or sets the number of its queues
+ *   drop NAME                             removes the topic
  *   topics                                one line for each topic that is not the broker's own
  *   send TOPIC QUEUE TAGS KEYS HEX        one message; "" for no tags or keys
  *   dump TOPIC                            one line for each message that is in its queues now
@@ -57,6 +58,7 @@ final class RocketmqJudge {
   private static void run(Clients clients, String[] words) throws Exception {
     switch (words[0]) {
       case "topic" -> patiently(() -> clients.make(words[1], Integer.parseInt(words[2])));
+      case "drop" -> patiently(() -> clients.drop(words[1]));
       case "topics" -> patiently(clients::topics).forEach(name -> Talk.say(Json.text(name)));
       case "send" -> patiently(() -> clients.send(words));
       case "dump" -> clients.dump(words[1]);
@@ -113,6 +115,16 @@ final class RocketmqJudge {
       if (known != queues) {
         throw new IllegalStateException("the name server tells of " + known + " queues");
       }
+      return null;
+    }
+
+    Object drop(String topic) throws Exception {
+      TreeSet<String> brokers = new TreeSet<>();
+      for (var broker : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+        brokers.add(broker.selectBrokerAddr());
+      }
+      admin.deleteTopicInBroker(brokers, topic);
+      admin.deleteTopicInNameServer(new TreeSet<>(admin.getNameServerAddressList()), topic);
       return null;
     }
 

@@ -34,7 +34,11 @@ fn part_of(queue: &MessageQueue) -> String {
 fn queue_of(topic: &str, part: &str) -> Result<MessageQueue, SourceError> {
     let read = || {
         let (broker, number) = part.rsplit_once('/')?;
-        Some(MessageQueue::from_parts(topic, broker, number.parse().ok()?))
+        Some(MessageQueue::from_parts(
+            topic,
+            broker,
+            number.parse().ok()?,
+        ))
     };
     read().ok_or_else(|| {
         let detail = format!("`{part}` is no queue of RocketMQ");

@@ -1,9 +1,6 @@
-//! The source on a real Kafka. They take a while: `cargo test -p source-topic -- --ignored`.
+//! On a real Kafka.
 
-#![expect(clippy::unwrap_used, reason = "tests may panic")]
-
-mod support;
-
+use crate::support::{Journal, LIMIT, Writer, canal, config, offsets, poll_to_error, run};
 use change::contract::ErrorKind;
 use change::{Batch, Source};
 use rdkafka::TopicPartitionList;
@@ -12,15 +9,7 @@ use rdkafka::topic_partition_list::Offset;
 use source_topic::config::{OnBadMessage, Start};
 use source_topic::{Resume, TopicSource};
 use std::time::{Duration, Instant};
-use support::{Journal, LIMIT, Writer, canal, config, run};
 use testkit::{kafka::Kafka, topics::Topics};
-
-fn offsets(journal: &Journal) -> Vec<(String, u8)> {
-    let ours = journal.control.iter();
-    ours.filter(|(key, _)| key.starts_with(b"source/topic/"))
-        .map(|(key, value)| (String::from_utf8_lossy(key).into_owned(), value[0]))
-        .collect()
-}
 
 /// Removes what is before `offset` of partition 0.
 fn forget(topics: &Topics, topic: &str, offset: i64) {
@@ -144,15 +133,7 @@ fn what_is_gone_is_said_and_bad_messages_stop_where_that_is_wanted() {
     config.on_bad_message = OnBadMessage::Stop;
     let mut journal = Journal::default();
     let mut source = TopicSource::open(config.clone(), Resume::default()).unwrap();
-    let mut batch = Batch::default();
-    let error = loop {
-        batch.clear();
-        let polled = source.poll(&mut batch, Duration::from_millis(50));
-        journal.apply(&batch, usize::MAX);
-        if let Err(error) = polled {
-            break error;
-        }
-    };
+    let error = poll_to_error(&mut source, &mut journal);
     assert_eq!(error.kind, ErrorKind::Corrupt);
     assert_eq!(error.place, "bad/0:1");
     assert!(error.detail.contains("at byte 24 (data)"), "{error}");

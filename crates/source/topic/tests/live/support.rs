@@ -2,8 +2,8 @@
 
 use change::batch::{OpaqueEvent, RecordEntry, RowBody};
 use change::{
-    Batch, Cell, Entry, Image, Operation, Position, PositionStep, Progress, Source, TableSchema,
-    Value,
+    Batch, Cell, Entry, Image, Operation, Position, PositionStep, Progress, Source, SourceError,
+    TableSchema, Value,
 };
 use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
@@ -136,6 +136,29 @@ pub fn run(
         journal.apply(&batch, usize::MAX);
         assert_ne!(progress.unwrap(), Progress::End);
     }
+}
+
+/// Polls until it ends; panics at the limit.
+pub fn poll_to_error(source: &mut TopicSource, journal: &mut Journal) -> SourceError {
+    let end = Instant::now() + LIMIT;
+    let mut batch = Batch::default();
+    loop {
+        assert!(Instant::now() < end, "{:?}", source.status());
+        batch.clear();
+        let polled = source.poll(&mut batch, Duration::from_millis(50));
+        journal.apply(&batch, usize::MAX);
+        if let Err(error) = polled {
+            return error;
+        }
+    }
+}
+
+/// The offsets that a journal holds, below 128 each.
+pub fn offsets(journal: &Journal) -> Vec<(String, u8)> {
+    let ours = journal.control.iter();
+    ours.filter(|(key, _)| key.starts_with(b"source/topic/"))
+        .map(|(key, value)| (String::from_utf8_lossy(key).into_owned(), value[0]))
+        .collect()
 }
 
 pub fn config(bootstrap: &str, topic: &str, format: &str) -> TopicConfig {
