@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Rooms, and the rooms that each may use. Development dependencies are not counted.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("change", &[]),
     ("journal", &[]),
     ("format", &["change"]),
@@ -13,10 +13,14 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("source-mysql", &["change", "source-mysql-ddl"]),
     ("source-recorded", &["change", "source-mysql"]),
     ("kafka-client", &["change"]),
-    ("source-topic", &["change", "format", "kafka-client"]),
+    ("rocketmq-client", &["change"]),
+    (
+        "source-topic",
+        &["change", "format", "kafka-client", "rocketmq-client"],
+    ),
     ("sink-file", &["change", "format"]),
     ("sink-kafka", &["change", "format", "kafka-client"]),
-    ("sink-rocketmq", &["change", "format"]),
+    ("sink-rocketmq", &["change", "format", "rocketmq-client"]),
     ("stream", &["change", "journal"]),
     ("sink-clickhouse", &["change"]),
     ("stream-api", &["format", "stream"]),
@@ -58,7 +62,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates that only some rooms may use.
-const KEPT: [(&[&str], &[&str]); 5] = [
+const KEPT: [(&[&str], &[&str]); 6] = [
     // Who speaks HTTP.
     (
         &["axum", "hyper", "reqwest", "ureq", "warp", "tiny_http"],
@@ -70,6 +74,7 @@ const KEPT: [(&[&str], &[&str]); 5] = [
         &[
             "pipeline",
             "source-mysql",
+            "rocketmq-client",
             "sink-rocketmq",
             "sink-clickhouse",
             "stream-api",
@@ -78,6 +83,10 @@ const KEPT: [(&[&str], &[&str]); 5] = [
     (
         &["rdkafka"],
         &["kafka-client", "source-topic", "sink-kafka", "testkit"],
+    ),
+    (
+        &["rocketmq-client-rust"],
+        &["rocketmq-client", "sink-rocketmq"],
     ),
     (&["clickhouse"], &["sink-clickhouse"]),
     // The client that judges ours is nobody else's.

@@ -352,6 +352,25 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_source_has_brokers_of_one_kind() {
+        let none = fault("source: {topic: {topics: [t]}}\n");
+        assert!(none.what.contains("no brokers are named"), "{none}");
+        assert_eq!(none.hint, "set kafka or rocketmq");
+        let rocketmq = "rocketmq: {name_servers: [\"n:9876\"]}";
+        let alone = format!("source: {{topic: {{topics: [t], {rocketmq}}}}}\n");
+        if cfg!(feature = "rocketmq") {
+            assert!(parse(&alone, "shop.yaml").is_ok());
+            let kafka = "kafka: {brokers: [\"k:9092\"]}";
+            let both = format!("source: {{topic: {{topics: [t], {rocketmq}, {kafka}}}}}\n");
+            assert!(fault(&both).what.contains("both kafka and rocketmq"));
+        } else {
+            let error = fault(&alone);
+            assert!(error.what.contains("rocketmq"), "{error}");
+            assert!(error.hint.contains("--features full"), "{error}");
+        }
+    }
+
+    #[test]
     fn streams_that_cannot_be_are_told() {
         let source = "source: {mysql: {url: mysql://a@b}}\n";
         let with = |more: &str| fault(&format!("{source}{more}")).to_string();
