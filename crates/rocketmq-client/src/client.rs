@@ -109,6 +109,8 @@ impl Connection<'_> {
         client.set_heartbeat_broker_interval(10_000);
         client.set_mq_client_api_timeout(u64::from(self.request_timeout_s) * 1000);
         client.set_enable_trace(false);
+        // The client drops what it cannot inflate: we do it ourselves, see `inflate.rs`.
+        client.set_decode_decompress_body(false);
         self.security.apply(&mut client);
         Settings {
             options: ClientOptions::legacy(client),

@@ -13,6 +13,7 @@
 #![recursion_limit = "512"]
 
 mod client;
+mod inflate;
 mod reader;
 mod security;
 mod verdict;

@@ -41,7 +41,7 @@ pub struct Message {
     pub key: Option<CheetahString>,
     /// Its body, inflated where it was compressed.
     pub body: Bytes,
-    /// Why the client could not read it; its body is then empty.
+    /// Why it cannot be read; its body is then as it came, as far as the client gave it.
     pub fault: Option<&'static str>,
 }
 

@@ -1,6 +1,7 @@
 //! One queue: pull, hand over, wait at its end, try again.
 
 use super::{Consumer, Message, Shared, Trouble, trouble_of};
+use crate::inflate::inflate;
 use bytes::Bytes;
 use cheetah_string::CheetahString;
 use rocketmq_client_rust::{ClientResult, MessageSelector, PullOptions, PullResult, PullStatus};
@@ -193,7 +194,7 @@ fn take(next: &mut i64, found: &[MessageExt], ask: Ask) -> Step {
             time_ms: 0,
             key: None,
             body: Bytes::new(),
-            fault: Some("rocketmq's client cannot read it: is its compression a known one?"),
+            fault: Some("rocketmq's client cannot read it"),
         }]);
     }
     let mut messages = Vec::with_capacity(found.len());
@@ -220,12 +221,17 @@ fn take(next: &mut i64, found: &[MessageExt], ask: Ask) -> Step {
             break;
         }
         *next = offset + 1;
+        let raw = message.body().unwrap_or_default();
+        let (body, fault) = match inflate(message.sys_flag(), &raw) {
+            Ok(body) => (body, None),
+            Err(fault) => (raw, Some(fault)),
+        };
         messages.push(Message {
             offset,
             time_ms: message.born_timestamp(),
             key: message.property("KEYS").map(CheetahString::from_slice),
-            body: message.body().unwrap_or_default(),
-            fault: None,
+            body,
+            fault,
         });
     }
     match messages.is_empty() {

@@ -317,7 +317,7 @@ impl Courier {
                 Unsent::Unsafe(status) => (Refusal::Passing, unsafe_words(*status).to_owned()),
             };
             let topic = queue.topic_str().to_owned();
-            if refusal != Refusal::Passing {
+            if !matches!(refusal, Refusal::Passing | Refusal::Group) {
                 let origin = records[0].origin.clone();
                 return Err(Failure::Refused {
                     origin,

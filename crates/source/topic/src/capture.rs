@@ -38,7 +38,7 @@ pub(crate) struct Message<'a> {
     pub time_ms: i64,
     pub key: Option<&'a [u8]>,
     pub payload: Option<&'a [u8]>,
-    /// Why the client could not read it; its payload is then not what was sent.
+    /// Why the client could not read it; its payload is then as it came.
     pub fault: Option<&'static str>,
 }
 

@@ -348,7 +348,7 @@ fn it_reads_over_tls_and_signs_in_with_keys() {
         "tls": true, "verify_certificate": false, "access_key": "hw", "secret_key": "12345678",
     });
     // A topic that every broker has.
-    let topic = "BenchmarkTest";
+    let topic = "SELF_TEST_TOPIC";
     let lines = source_topic::check(&config_with(&server.namesrv(), topic, &good)).unwrap();
     assert!(lines[1].contains("at most 0 messages"), "{lines:?}");
     let config = config_with(&server.namesrv(), topic, &good);

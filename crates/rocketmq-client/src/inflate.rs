@@ -1,0 +1,68 @@
+//! Bodies as their producer wrote them: clients deflate large ones.
+
+use bytes::Bytes;
+use std::io::Read;
+
+/// The longest body that is inflated: far above what brokers take, far below what one message may cost.
+const BODY_BYTES_MAX: u64 = 256 << 20;
+
+// Source: Apache RocketMQ, `MessageSysFlag`.
+const COMPRESSED: i32 = 1;
+const KIND: i32 = 7 << 8;
+const LZ4: i32 = 1 << 8;
+const ZSTD: i32 = 2 << 8;
+
+/// Inflates a body, if the message's flags say that it is deflated.
+///
+/// Errors: what is wrong with it.
+pub(crate) fn inflate(flags: i32, body: &Bytes) -> Result<Bytes, &'static str> {
+    if flags & COMPRESSED == 0 {
+        return Ok(body.clone());
+    }
+    match flags & KIND {
+        LZ4 => Err("its body is compressed with LZ4; have its producer use ZLIB or ZSTD"),
+        ZSTD => match zstd::Decoder::new(body.as_ref()) {
+            Ok(decoder) => read(decoder),
+            Err(_) => Err(NOT_DEFLATED),
+        },
+        // Producers before 5.0 tell no kind.
+        _ => read(flate2::read::ZlibDecoder::new(body.as_ref())),
+    }
+}
+
+const NOT_DEFLATED: &str = "its body cannot be inflated";
+
+fn read(decoder: impl Read) -> Result<Bytes, &'static str> {
+    let mut out = Vec::new();
+    let length = decoder.take(BODY_BYTES_MAX + 1).read_to_end(&mut out);
+    match length {
+        Err(_) => Err(NOT_DEFLATED),
+        Ok(length) if length as u64 > BODY_BYTES_MAX => Err("its body inflates beyond 256 MiB"),
+        Ok(_) => Ok(out.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn bodies_are_inflated_as_their_flags_say() {
+        let text = Bytes::from_static(b"{\"data\":[]}");
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        zlib.write_all(&text).unwrap();
+        let zlib = Bytes::from(zlib.finish().unwrap());
+        let zstd = Bytes::from(zstd::encode_all(text.as_ref(), 1).unwrap());
+        assert_eq!(inflate(0, &text), Ok(text.clone()));
+        assert_eq!(inflate(COMPRESSED, &zlib), Ok(text.clone()));
+        assert_eq!(inflate(COMPRESSED | 3 << 8, &zlib), Ok(text.clone()));
+        assert_eq!(inflate(COMPRESSED | ZSTD, &zstd), Ok(text.clone()));
+        for (flags, body) in [(COMPRESSED, &zstd), (COMPRESSED | ZSTD, &zlib)] {
+            assert_eq!(inflate(flags, body), Err(NOT_DEFLATED));
+        }
+        let cut = zlib.slice(..zlib.len() - 6);
+        assert_eq!(inflate(COMPRESSED, &cut), Err(NOT_DEFLATED));
+        assert!(inflate(COMPRESSED | LZ4, &text).is_err());
+    }
+}
