@@ -79,8 +79,8 @@ storePathRootDir=$dir/store
 storePathCommitLog=$dir/store/commitlog
 flushDiskType=ASYNC_FLUSH
 # Small files: each is mapped whole.
-mapedFileSizeCommitLog=16777216
-mapedFileSizeConsumeQueue=300000
+mappedFileSizeCommitLog=16777216
+mappedFileSizeConsumeQueue=300000
 maxHashSlotNum=50000
 maxIndexNum=200000
 timerWheelEnable=false

@@ -98,6 +98,8 @@ final class RocketmqJudge {
       consumer.setInstanceName("consumer" + number);
       producer.setNamesrvAddr(address);
       producer.setInstanceName("producer" + number);
+      // Queues that are added are known soon.
+      producer.setPollNameServerInterval(1_000);
       admin.start();
       consumer.start();
       producer.start();

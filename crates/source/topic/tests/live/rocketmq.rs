@@ -123,7 +123,8 @@ fn nothing_is_lost_or_doubled_when_it_ends_after_every_transaction() {
 #[ignore = "starts a broker"]
 fn what_is_gone_is_said_and_bad_messages_stop_where_that_is_wanted() {
     let _turn = testkit::one_at_a_time();
-    let server = RocketMq::start(&[]);
+    // A broker without it fails to remove topics.
+    let server = RocketMq::start(&["--set", "timerWheelEnable=true"]);
     let mut config = config(&server.namesrv(), "bad");
 
     let missing = TopicSource::open(config.clone(), Resume::default()).unwrap_err();
