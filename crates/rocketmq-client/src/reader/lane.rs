@@ -17,8 +17,8 @@ const PULL_MESSAGES: i32 = 1024;
 const PULL_BYTES: i32 = 256 << 10;
 /// How long a broker may let a pull wait at the queue's end.
 const SUSPEND: Duration = Duration::from_secs(10);
-/// The client's own limit for a pull, above the broker's.
-const PULL_TIMEOUT: Duration = Duration::from_secs(15);
+/// The client's own limit for a pull: brokers look every 5 s for pulls that have waited long enough.
+const PULL_TIMEOUT: Duration = Duration::from_secs(25);
 /// A pull that need not wait.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before a second try, and its bound.
