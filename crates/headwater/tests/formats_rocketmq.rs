@@ -99,7 +99,7 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restarts() {
     workload::create(&mut server.sql(), &tables, &mut Rng::new(41));
     let pace = Pace {
         writers: 2,
-        pause: Duration::from_millis(3),
+        pause: Duration::from_millis(8),
     };
     let writers = Writers::start(server.port(), &tables, 43, pace);
     // What comes again has the same bytes, if it does not tell when it was written.
@@ -170,7 +170,7 @@ fn what_one_pipeline_writes_another_reads_once_over_kills() {
     workload::create(&mut server.sql(), &tables, &mut Rng::new(51));
     let pace = Pace {
         writers: 2,
-        pause: Duration::from_millis(3),
+        pause: Duration::from_millis(8),
     };
     let topics = ["signed", "unsigned", "pair", "decimals", "fence"].map(|t| format!("chain-{t}"));
     for topic in &topics {
