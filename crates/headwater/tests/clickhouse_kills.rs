@@ -20,6 +20,8 @@ const ACCOUNTS: u64 = 400;
 /// What each begins with.
 const START: u64 = 1000;
 const READS: u64 = 20_000;
+/// Kills, restarts and statements meanwhile.
+const ROUNDS: u64 = 32;
 
 /// Waits until the target's tables are the source's; the writers must have stopped.
 fn wait_same(
@@ -360,12 +362,19 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
         readers(&target, BASE_A, &one, &seen),
         readers(&target, BASE_B, &one, &seen),
     ];
-    let end = Instant::now() + Duration::from_secs(400);
+    let end = Instant::now() + Duration::from_secs(900);
     let mut round = 0;
     let mut columns = 0;
-    while seen.reads.load(Ordering::Relaxed) < READS || round < 12 {
+    let mut last = Instant::now();
+    while seen.reads.load(Ordering::Relaxed) < READS || round < ROUNDS {
         assert!(Instant::now() < end, "too few reads: {:?}", seen.reads);
-        std::thread::sleep(Duration::from_millis(1000 + rng.below(2500)));
+        std::thread::sleep(Duration::from_millis(100 + rng.below(900)));
+        // Spread over the reads: while the engine or the process is away nobody reads.
+        let is_due = seen.reads.load(Ordering::Relaxed) >= round * READS / ROUNDS;
+        if !is_due && last.elapsed() < Duration::from_secs(10) {
+            continue;
+        }
+        last = Instant::now();
         round += 1;
         match round % 4 {
             0 => {

@@ -15,7 +15,11 @@ use std::time::Instant;
 const LANES: usize = 2;
 
 /// Those that measure: they run alone.
-const MEASURING: [&str; 2] = ["sink-clickhouse costs", "stream-api http"];
+const MEASURING: [&str; 3] = [
+    "sink-clickhouse costs",
+    "stream-api http",
+    "headwater clickhouse_visible",
+];
 
 /// A command that runs tests.
 pub struct Binary {

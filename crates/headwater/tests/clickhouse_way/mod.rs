@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use testkit::clickhouse::Http;
-use testkit::mirror::assert_same;
+use testkit::mirror::{assert_same, difference};
 use testkit::sql::Sql;
 use testkit::{ClickHouse, Flavour, MysqlServer, Pipeline};
 
@@ -76,7 +76,15 @@ impl Way {
         let (mut sql, mut http) = self.sides();
         assert_same(&mut sql, &mut http, table, table);
         self.wait_folded();
-        assert_same(&mut sql, &mut http, table, &format!("{table}__base"));
+        // What `status` said of folds may be a moment old.
+        let base = format!("{table}__base");
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while difference(&mut sql, &mut http, table, &base).is_some()
+            && std::time::Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_same(&mut sql, &mut http, table, &base);
         assert_same(&mut sql, &mut http, table, table);
     }
 
