@@ -2,7 +2,7 @@
 //! read the tables.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::mirror::assert_same;
 use testkit::{ClickHouse, Flavour, MysqlServer, Pipeline, one_at_a_time, script};
 

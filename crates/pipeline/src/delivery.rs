@@ -431,12 +431,14 @@ impl Delivery {
             }
             let more = reader.read_frame(self)?;
             self.unflushed.next = self.unflushed.next.max(reader.next_sequence());
+            if !more && self.unflushed.since.is_none() {
+                self.unflushed.waiting = None;
+            }
             self.flush_if_due(more)?;
             self.report();
             if more {
                 continue;
             }
-            self.unflushed.waiting = None;
             self.beat(&reader)?;
             self.sink.idle()?;
             let ended = self.shared.source_ended.load(Ordering::SeqCst);

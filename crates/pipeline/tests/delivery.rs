@@ -32,6 +32,10 @@ struct Target {
     is_table_target: bool,
     failing_flushes: u32,
     opens: u32,
+    flush_takes: Duration,
+    /// When flushes began and ended.
+    begun: Vec<Instant>,
+    ended: Vec<Instant>,
 }
 
 #[derive(Clone, Default)]
@@ -90,6 +94,14 @@ impl Sink for MemorySink {
     }
     fn flush(&mut self, cursor: &Cursor) -> Result<(), SinkError> {
         let mut target = self.0.lock().expect("no thread panicked");
+        target.begun.push(Instant::now());
+        if !target.flush_takes.is_zero() {
+            let takes = target.flush_takes;
+            drop(target);
+            std::thread::sleep(takes);
+            target = self.0.lock().expect("no thread panicked");
+        }
+        target.ended.push(Instant::now());
         if target.failing_flushes > 0 {
             target.failing_flushes -= 1;
             return Err(SinkError::new(ErrorKind::Unavailable, "flush", "away"));
@@ -164,6 +176,10 @@ struct Rig {
 
 impl Rig {
     fn new(name: &str, setup: impl FnOnce(&mut Target)) -> Self {
+        Self::with_delay(name, Duration::from_millis(5), setup)
+    }
+
+    fn with_delay(name: &str, batch_delay: Duration, setup: impl FnOnce(&mut Target)) -> Self {
         let folder =
             std::env::temp_dir().join(format!("hw-delivery-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -181,7 +197,7 @@ impl Rig {
             tables: Patterns::default(),
             on_full: journal::OnFull::Pause,
             start_now: false,
-            batch_delay: Duration::from_millis(5),
+            batch_delay,
             batch_bytes: 1 << 20,
             parked_keys_max: 10,
             accept_foreign_cursor: false,
@@ -386,6 +402,26 @@ fn changes_arrive_once_in_order_and_a_key_change_is_one_update() {
     });
     rig.put(|batch| move_key(batch, 2, 3));
     rig.wait_durable(&["Insert 1", "Insert 2", "Update 2>3"]);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn what_came_during_a_flush_has_waited_already() {
+    let delay = Duration::from_millis(400);
+    let mut rig = Rig::with_delay("waited", delay, |target| {
+        target.flush_takes = Duration::from_millis(500);
+    });
+    rig.put(|batch| insert(batch, 1));
+    rig.writer().flush().expect("the journal takes it");
+    rig.wait("the first flush", |target| target.begun.len() == 1);
+    rig.put(|batch| insert(batch, 2));
+    rig.writer().flush().expect("the journal takes it");
+    rig.wait_durable(&["Insert 1", "Insert 2"]);
+    let between = {
+        let target = rig.sink.0.lock().unwrap();
+        target.begun[1] - target.ended[0]
+    };
+    assert!(between < delay / 2, "{between:?}");
     assert_eq!(rig.finish(), Ok(()));
 }
 
