@@ -339,7 +339,7 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
     let config = server.source_yaml("\"shop.*\"", &[])
         + &format!(
             "sinks:\n  - {{name: wh, batch_delay: 50ms, clickhouse: {{url: \"{}\", fold: {{rows: 2000, age_ms: \
-             500, duty_percent: 60, grace_ms: 500}}}}}}\n",
+             500, duty_percent: 60, grace_ms: 3000}}}}}}\n",
             target.url()
         );
     let mut pipeline = Pipeline::new(BINARY, &config);
