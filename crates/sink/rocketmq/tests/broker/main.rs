@@ -179,7 +179,12 @@ fn deliver_until_killed() {
         return;
     };
     let feed = Feed::new("orders", 200, 200);
-    let _ = feed.deliver(&mut sink(&namesrv, &[]), KILLED_ROWS, 500);
+    // Slower than it could: it is to be killed at work, not when it is done.
+    let more = |done: u64| {
+        std::thread::sleep(Duration::from_millis(10));
+        done < KILLED_ROWS
+    };
+    let _ = feed.deliver_while(&mut sink(&namesrv, &[]), 500, &more);
 }
 
 #[test]
