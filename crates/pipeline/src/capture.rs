@@ -2,7 +2,7 @@
 
 mod replay;
 
-pub(crate) use replay::is_taken_up;
+pub(crate) use replay::REPLAY_PREFIX;
 
 use crate::event_reader::{
     EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
@@ -319,10 +319,11 @@ impl Capture {
         };
         // A record of a copy with nothing done: version 1, no rows, no ranges.
         let copied = format!("source/snapshot/{}", id.0);
-        let parked = format!("source/parked/{table}");
+        let (parked, replay) = (replay::parked_key(table), replay::replay_key(table));
         let records = [
             (copied.as_bytes(), Some([1, 0, 0].as_slice())),
-            (parked.as_bytes(), None),
+            (parked.as_slice(), None),
+            (replay.as_slice(), None),
         ];
         self.control_transaction(records, crate::status::now_us())?;
         self.settle()?;

@@ -224,6 +224,20 @@ impl Rig {
         }
     }
 
+    /// Into tables that follow statements; of rows 1 and 2 the second is refused.
+    fn with_a_parked_key(name: &str) -> Self {
+        let mut rig = Self::new(name, |target| {
+            target.refused_key = Some(2);
+            target.is_table_target = true;
+        });
+        rig.put(|batch| {
+            insert(batch, 1);
+            insert(batch, 2);
+        });
+        rig.wait_durable(&["Insert 1"]);
+        rig
+    }
+
     fn writer(&mut self) -> &mut Writer {
         self.writer
             .as_mut()
@@ -337,14 +351,18 @@ fn commit(writer: &mut Writer) {
     writer.flush().expect("the journal takes it");
 }
 
+fn put_control(writer: &mut Writer, key: &[u8], value: &[u8]) {
+    begin(writer);
+    writer
+        .control(key, Some(value))
+        .expect("the journal takes it");
+    commit(writer);
+}
+
 fn put_schema(writer: &mut Writer, version: u32, name: &str) {
     let mut bytes = Vec::new();
     schema(version, name).encode(&mut bytes);
-    begin(writer);
-    writer
-        .control(format!("schema/1/{version}").as_bytes(), Some(&bytes))
-        .expect("the journal takes it");
-    commit(writer);
+    put_control(writer, format!("schema/1/{version}").as_bytes(), &bytes);
 }
 
 fn put_row(batch: &mut Batch, operation: Operation, flags: u8, id: i64) {
@@ -528,15 +546,7 @@ fn many_refused_keys_cost_one_connection_and_no_second_reading() {
 
 #[test]
 fn a_dropped_table_is_not_parked_any_more_where_the_target_drops_it_too() {
-    let mut rig = Rig::new("drop", |target| {
-        target.refused_key = Some(2);
-        target.is_table_target = true;
-    });
-    rig.put(|batch| {
-        insert(batch, 1);
-        insert(batch, 2);
-    });
-    rig.wait_durable(&["Insert 1"]);
+    let mut rig = Rig::with_a_parked_key("drop");
     rig.put(|batch| statement(batch, DdlKind::AlterTable, "t", ""));
     rig.put(|batch| statement(batch, DdlKind::DropTable, "t", ""));
     rig.sink.0.lock().unwrap().refused_key = None;
@@ -558,15 +568,7 @@ fn a_dropped_table_is_not_parked_any_more_where_the_target_drops_it_too() {
 
 #[test]
 fn a_renamed_table_stays_parked_under_its_new_name_and_needs_a_new_copy() {
-    let mut rig = Rig::new("rename", |target| {
-        target.refused_key = Some(2);
-        target.is_table_target = true;
-    });
-    rig.put(|batch| {
-        insert(batch, 1);
-        insert(batch, 2);
-    });
-    rig.wait_durable(&["Insert 1"]);
+    let mut rig = Rig::with_a_parked_key("rename");
     put_schema(rig.writer(), 2, "u");
     rig.put(|batch| statement(batch, DdlKind::RenameTable, "u", "shop.t"));
     rig.put(|batch| {
@@ -600,6 +602,37 @@ fn a_table_that_is_gone_is_healed_under_the_name_that_it_had() {
     let healed = rig.ask(Command::Heal("shop.t".into())).expect("it heals");
     assert!(healed.contains("1 changes"), "{healed}");
     rig.wait_durable(&["Insert 3", "RenameTable", "Insert 2"]);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn a_table_set_aside_at_capture_goes_on_where_it_is_decoded_again() {
+    let mut rig = Rig::new("again", |_| {});
+    rig.put(|batch| {
+        insert(batch, 1);
+        let event = change::batch::OpaqueEvent {
+            reason: "not understood",
+            meta: RowMeta::default(),
+            description: &[],
+            event: &[],
+        };
+        batch.opaque(TableId(1), SchemaVersion(1), &event);
+        insert(batch, 2);
+    });
+    rig.wait_durable(&["Insert 1"]);
+    // What a source keeps of messages that it set aside is no such mark.
+    put_control(
+        rig.writer(),
+        b"source/parked/shop.t",
+        &[1, b'a', 1, b'b', 7],
+    );
+    rig.put(|batch| insert(batch, 3));
+    let parked = |target: &Target| target.cursor.as_ref().map(|cursor| cursor.parked.len());
+    rig.wait("it is parked", |target| parked(target) == Some(1));
+    put_control(rig.writer(), b"source/replay/shop.t", &[0; 8]);
+    rig.put(|batch| insert(batch, 4));
+    rig.wait_durable(&["Insert 1", "Insert 4"]);
+    rig.wait("it is not parked", |target| parked(target) == Some(0));
     assert_eq!(rig.finish(), Ok(()));
 }
 

@@ -5,46 +5,25 @@
 //! Live capture waits meanwhile, so that nothing of the table comes before what is older.
 
 use super::{Capture, CaptureError};
-use crate::event_reader::{EventReader, EventSink, OpaqueRecord, ReadError};
+use crate::event_reader::{EventReader, EventSink, OpaqueRecord, PARKED_PREFIX, ReadError};
 use crate::status::now_us;
 use change::batch::FLAG_PAIR_SECOND;
 use change::contract::Again;
-use change::wire::{WireReader, put_bytes, put_u64};
 use change::{Batch, Entry, Event, Position, Source, TransactionHeader, TransactionTrailer};
 use journal::Sequence;
 
-/// The value of `source/parked/<table>`: since which place, why, and from which sequence on it is still to
-/// be decoded again, once that was begun.
-struct Mark {
-    since: String,
-    reason: String,
-    next: Option<u64>,
+/// Control keys `source/replay/<table>`: from which sequence on a table is still to be decoded again. Sinks
+/// let the table go on from such a record on.
+pub(crate) const REPLAY_PREFIX: &[u8] = b"source/replay/";
+
+/// The control key that says how far a table is decoded again.
+pub(super) fn replay_key(table: &str) -> Vec<u8> {
+    [REPLAY_PREFIX, table.as_bytes()].concat()
 }
 
-impl Mark {
-    fn decode(value: &[u8]) -> Option<Self> {
-        let mut r = WireReader::new(value);
-        Some(Self {
-            since: r.text().ok()?.to_owned(),
-            reason: r.text().ok()?.to_owned(),
-            next: r.u64().ok(),
-        })
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        put_bytes(&mut value, self.since.as_bytes());
-        put_bytes(&mut value, self.reason.as_bytes());
-        if let Some(next) = self.next {
-            put_u64(&mut value, next);
-        }
-        value
-    }
-}
-
-/// Whether the value of `source/parked/<table>` says that the table is decoded again from here on.
-pub(crate) fn is_taken_up(value: &[u8]) -> bool {
-    Mark::decode(value).is_some_and(|mark| mark.next.is_some())
+/// The control key of a table that is set aside.
+pub(super) fn parked_key(table: &str) -> Vec<u8> {
+    [PARKED_PREFIX, table.as_bytes()].concat()
 }
 
 /// Why the reading ends.
@@ -76,8 +55,9 @@ struct Replay<'a> {
     table: &'a str,
     source: &'a mut dyn Source,
     is_trial: bool,
-    key: String,
-    mark: Mark,
+    key: Vec<u8>,
+    /// First sequence that is not decoded again yet.
+    next: Sequence,
     batch: Batch,
     /// Of the transaction that is open in the batch.
     header: Option<TransactionHeader>,
@@ -103,8 +83,8 @@ impl Replay<'_> {
         let Some(header) = self.header.take() else {
             return;
         };
-        let mark = self.mark.encode();
-        self.batch.control(self.key.as_bytes(), Some(&mark));
+        self.batch
+            .control(&self.key, Some(&self.next.0.to_le_bytes()));
         let trailer = TransactionTrailer {
             row_changes: self.rows.0,
             time_s: header.time_s,
@@ -131,7 +111,7 @@ impl Replay<'_> {
     /// Begins anew, to write.
     fn start(&mut self, from: Sequence) {
         self.is_trial = false;
-        self.mark.next = Some(from.0);
+        self.next = from;
         self.rows = (0, 0);
         self.has_found = false;
     }
@@ -193,7 +173,7 @@ impl EventSink for Replay<'_> {
             Err(error) => return Err(refused(error.to_string())),
         }
         self.has_found = true;
-        self.mark.next = Some(next);
+        self.next = Sequence(next);
         self.count();
         Ok(())
     }
@@ -208,14 +188,15 @@ impl Capture {
     ) -> Result<Result<String, String>, CaptureError> {
         // All that was set aside can be read.
         self.settle()?;
-        let key = format!("source/parked/{table}");
+        let (parked, key) = (parked_key(table), replay_key(table));
         let state = self.journal.control();
-        let kept = state.get(key.as_bytes());
-        let kept = kept.and_then(|entry| Some((entry.sequence, Mark::decode(&entry.value)?)));
-        let Some((since, mut mark)) = kept else {
+        let Some(since) = state.get(&parked).map(|entry| entry.sequence) else {
             return Ok(Err(format!("nothing of {table} was set aside at capture")));
         };
-        let from = mark.next.map_or(since, Sequence);
+        let begun = state
+            .get(&key)
+            .and_then(|entry| (*entry.value).try_into().ok());
+        let from = begun.map_or(since, |next| since.max(Sequence(u64::from_le_bytes(next))));
         if from < self.journal.first() {
             return Ok(Err(format!(
                 "the journal no longer holds {from}, where {table} was set aside; use `heal {table} \
@@ -223,13 +204,12 @@ impl Capture {
             )));
         }
         let until = self.journal.end();
-        mark.next = Some(from.0);
         let mut replay = Replay {
             table,
             source,
             is_trial: true,
             key,
-            mark,
+            next: from,
             batch: Batch::default(),
             header: None,
             counted: 0,
@@ -242,8 +222,8 @@ impl Capture {
         // Sinks let the table go on from here. A frame of its own: what a sink is told of a transaction
         // beforehand is told by frames.
         replay.start(from);
-        let (key, mark) = (replay.key.clone(), replay.mark.encode());
-        self.control_transaction([(key.as_bytes(), Some(mark.as_slice()))], now_us())?;
+        let next = from.0.to_le_bytes();
+        self.control_transaction([(replay.key.as_slice(), Some(next.as_slice()))], now_us())?;
         self.writer.flush()?;
         let written = self.read(from, until, &mut replay);
         if let Err(stop) = written {
@@ -255,7 +235,8 @@ impl Capture {
         }
         let rows = replay.rows.1;
         replay.source.take_up(table);
-        self.control_transaction([(key.as_bytes(), None)], now_us())?;
+        let done = [(parked.as_slice(), None), (replay.key.as_slice(), None)];
+        self.control_transaction(done, now_us())?;
         self.writer.flush()?;
         tracing::info!(table, rows, "what was set aside is decoded again");
         Ok(Ok(format!(

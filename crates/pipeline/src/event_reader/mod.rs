@@ -3,6 +3,7 @@
 
 mod look_ahead;
 
+use crate::capture::REPLAY_PREFIX;
 use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, RowBody};
 use change::event::{Ahead, DdlChange};
 use change::{
@@ -20,7 +21,7 @@ pub const SCHEMA_PREFIX: &[u8] = b"schema/";
 /// Prefix of control keys that say how far a table's copy has come.
 const COPY_PREFIX: &[u8] = b"source/snapshot/";
 /// Prefix of control keys that say why a table was set aside at capture.
-const PARKED_PREFIX: &[u8] = b"source/parked/";
+pub(crate) const PARKED_PREFIX: &[u8] = b"source/parked/";
 
 /// Why reading cannot go on.
 #[derive(Debug, Clone)]
@@ -343,11 +344,8 @@ impl State {
                     sink.schema(&schema);
                 }
                 match value {
-                    Some(value) if key.starts_with(PARKED_PREFIX) && sequence.0 >= skip_until => {
-                        let name = &key[PARKED_PREFIX.len()..];
-                        if crate::capture::is_taken_up(value)
-                            && let Ok(name) = std::str::from_utf8(name)
-                        {
+                    Some(_) if key.starts_with(REPLAY_PREFIX) && sequence.0 >= skip_until => {
+                        if let Ok(name) = std::str::from_utf8(&key[REPLAY_PREFIX.len()..]) {
                             sink.taken_up(name, self.next);
                         }
                         Ok(())

@@ -8,6 +8,7 @@ use crate::binlog::rows::RowsType;
 use crate::binlog::table_map;
 use change::contract::{Again, ErrorKind};
 use change::{Batch, SourceError};
+use std::collections::HashMap;
 
 impl Capture {
     /// As [`change::Source::decode_again`].
@@ -40,7 +41,7 @@ impl Capture {
         else {
             return Err(corrupt(&"what was kept is not an event of rows"));
         };
-        let plan = self.plan_again(table, aside.description, &refused)?;
+        let plan = self.plan_again(aside.description, &refused)?;
         let is_copied = self
             .gate
             .as_ref()
@@ -75,24 +76,19 @@ impl Capture {
     /// How a table's rows are decoded, as if it were not set aside.
     fn plan_again(
         &mut self,
-        table: &str,
         map: &[u8],
         refused: &dyn Fn(ErrorKind, String) -> SourceError,
     ) -> Result<std::sync::Arc<TablePlan>, SourceError> {
-        let reason = self.parked.remove(table);
+        let none = HashMap::new();
         let resolver = Resolver {
             selection: &self.options.selection,
             rules: &self.options.rules,
             catalog: &mut self.catalog,
             oracle: self.oracle.as_deref_mut(),
-            parked: &self.parked,
+            parked: &none,
             mariadb: self.mariadb,
         };
-        let route = resolver.resolve(map);
-        if let Some(reason) = reason {
-            self.parked.insert(table.to_owned(), reason);
-        }
-        match route {
+        match resolver.resolve(map) {
             Ok(Route::Decode(plan)) => Ok(plan),
             Ok(Route::Opaque(aside)) => Err(refused(ErrorKind::Invalid, aside.reason.clone())),
             Ok(Route::Skip) => Err(refused(
