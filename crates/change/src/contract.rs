@@ -26,6 +26,10 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// The `operation` of a source's error when its server was not reached or refused to talk: with any
+/// other operation the server had answered.
+pub const CONNECT: &str = "connect";
+
 macro_rules! room_error {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* }) => {
         $(#[$doc])*
@@ -98,6 +102,26 @@ room_error! {
     SinkError {
         /// Set when the target refused one record for good: it is to be parked, the rest goes on.
         rejection: Option<Box<Rejection>>
+    }
+}
+
+/// Settings that cannot be, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refused {
+    /// What is wrong.
+    pub detail: String,
+    /// What to do; may be empty.
+    pub hint: &'static str,
+}
+
+impl Refused {
+    /// What is wrong, and what to do.
+    pub fn new(detail: impl Into<String>, hint: &'static str) -> Self {
+        Self {
+            detail: detail.into(),
+            hint,
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What comes out of the pipeline, judged by the consumers that it is written for.
 
+mod in_formats;
+
+use in_formats::DEBEZIUM;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::canal_server::{CanalEnd, CanalRun, CanalSchema, CanalServer, without_annotations};
@@ -7,7 +10,7 @@ use testkit::dts::{DtsImage, DtsRecord};
 use testkit::flink::{FlinkRow, fold_by_key};
 use testkit::rng::Rng;
 use testkit::sql::Sql;
-use testkit::workload::{self, Pace, Writers};
+use testkit::workload::{self, FENCE, Pace, Writers};
 use testkit::{DtsJudge, Flavour, FlinkJudge, MysqlServer, Pipeline, one_at_a_time};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
@@ -25,9 +28,7 @@ fn random_history(flavour: Flavour, transactions: u64) -> (MysqlServer, Vec<work
     let writers = Writers::start(server.port(), &tables, 31, pace);
     writers.wait_more(transactions, MINUTES);
     writers.stop();
-    let mut sql = server.sql();
-    sql.exec("CREATE TABLE shop.fence (id INT PRIMARY KEY)");
-    sql.exec("INSERT INTO shop.fence VALUES (424242)");
+    workload::fence(&mut server.sql());
     (server, tables)
 }
 
@@ -42,7 +43,7 @@ fn whole_log_to_file(server: &MysqlServer, tables: &str, format: &str, options: 
         );
     let mut pipeline = Pipeline::new(BINARY, &config);
     pipeline.start();
-    pipeline.wait_file("out", "424242", MINUTES);
+    pipeline.wait_file("out", FENCE, MINUTES);
     pipeline.stop();
     pipeline
 }
@@ -256,21 +257,7 @@ fn flink_makes_the_source_s_table_of_canal_json_and_debezium_json() {
         };
         let changes = changes.expect("Flink reads it");
         let ours = fold_by_key(&changes, &["id"]).expect("the changelog adds up");
-        let columns = [
-            ("id", "id"),
-            ("num", "num"),
-            ("amount", "amount"),
-            ("label", "label"),
-            ("at", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', at)"),
-            ("doc", "CAST(doc AS CHAR)"),
-            ("color", "CAST(color AS CHAR)"),
-            ("raw", "TO_BASE64(raw)"),
-            (
-                "seen",
-                "CONCAT(DATE_FORMAT(seen, '%Y-%m-%dT%H:%i:%s'), RIGHT(seen, 4), 'Z')",
-            ),
-            ("ratio", "ratio"),
-        ];
+        let columns = [&[("id", "id")], DEBEZIUM.as_slice()].concat();
         assert_same(&ours, &source_rows(&mut sql, table, &columns));
     }
 }

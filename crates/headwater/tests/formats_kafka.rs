@@ -5,12 +5,12 @@ mod in_formats;
 
 use in_formats::{
     CANAL_DTS, Change, DEBEZIUM, DTS_AVRO, SHAREPLEX, assert_rebuilds, canal, debezium, dts,
-    shareplex,
+    shareplex, tables,
 };
 use std::time::Duration;
 use testkit::rng::{Rng, seed};
 use testkit::topics::Topics;
-use testkit::workload::{self, Key, Pace, Table, Writers};
+use testkit::workload::{self, FENCE, Pace, Writers};
 use testkit::{Flavour, Kafka, MysqlServer, Pipeline, one_at_a_time};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
@@ -31,12 +31,7 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restart() {
     let _turn = one_at_a_time();
     let server = MysqlServer::start(Flavour::Mysql97, &[]);
     let kafka = Kafka::start(&[]);
-    let tables = [
-        Table::new("signed", Key::Signed, 400),
-        Table::new("unsigned", Key::Unsigned, 400),
-        Table::new("pair", Key::Pair, 400),
-        Table::new("decimals", Key::Decimal, 400),
-    ];
+    let tables = tables();
     workload::create(&mut server.sql(), &tables, &mut Rng::new(41));
     let pace = Pace {
         writers: 2,
@@ -69,13 +64,10 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restart() {
     pipeline.wait_streaming(LIMIT);
     writers.wait_more(200, LIMIT);
     writers.stop();
-    server
-        .sql()
-        .exec("CREATE TABLE shop.fence (id INT PRIMARY KEY)");
-    server.sql().exec("INSERT INTO shop.fence VALUES (424242)");
+    workload::fence(&mut server.sql());
     let topics = Topics::new(&kafka.bootstrap());
     for name in ["dts", "shareplex", "debezium", "canal"] {
-        topics.wait_for(&format!("{name}.fence"), "424242", LIMIT);
+        topics.wait_for(&format!("{name}.fence"), FENCE, LIMIT);
     }
     eprintln!("delivered after {:?}", since.elapsed());
     pipeline.stop();

@@ -7,29 +7,18 @@ mod in_formats;
 
 use in_formats::{
     CANAL_DTS, Change, DEBEZIUM, DTS_AVRO, SHAREPLEX, assert_rebuilds, canal, debezium, dts,
-    shareplex,
+    shareplex, tables,
 };
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use testkit::rebuild::Rebuilt;
 use testkit::rng::{Rng, seed};
-use testkit::workload::{self, Key, Pace, Table, Writers};
+use testkit::workload::{self, FENCE, Pace, Writers};
 use testkit::{Flavour, MysqlServer, Pipeline, RocketMq, one_at_a_time};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_headwater");
 const LIMIT: Duration = Duration::from_secs(180);
 const KILLS: u64 = 8;
-/// A value that ends every table's history.
-const FENCE: &str = "424242";
-
-fn tables() -> [Table; 4] {
-    [
-        Table::new("signed", Key::Signed, 400),
-        Table::new("unsigned", Key::Unsigned, 400),
-        Table::new("pair", Key::Pair, 400),
-        Table::new("decimals", Key::Decimal, 400),
-    ]
-}
 
 fn sink(name: &str, rocketmq: &RocketMq, format: &str, options: &str) -> String {
     format!(
@@ -84,12 +73,6 @@ fn delivered(rocketmq: &RocketMq, sink: &str) -> (Vec<Vec<u8>>, usize) {
     (bodies, repeats)
 }
 
-fn make_fence(server: &MysqlServer) {
-    let mut sql = server.sql();
-    sql.exec("CREATE TABLE shop.fence (id INT PRIMARY KEY)");
-    sql.exec(&format!("INSERT INTO shop.fence VALUES ({FENCE})"));
-}
-
 #[test]
 fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restarts() {
     let _turn = one_at_a_time();
@@ -135,7 +118,7 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restarts() {
     pipeline.wait_streaming(LIMIT);
     writers.wait_more(200, LIMIT);
     writers.stop();
-    make_fence(&server);
+    workload::fence(&mut server.sql());
     for name in ["dts", "shareplex", "debezium", "canal"] {
         wait_fence(&rocketmq, &format!("{name}-fence"));
     }
@@ -199,7 +182,7 @@ fn what_one_pipeline_writes_another_reads_once_over_kills() {
     writer.wait_streaming(LIMIT);
     writers.wait_more(200, LIMIT);
     writers.stop();
-    make_fence(&server);
+    workload::fence(&mut server.sql());
     wait_fence(&rocketmq, "chain-fence");
     writer.stop();
     // The broker crashes while the reader is at the rest.

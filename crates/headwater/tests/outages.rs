@@ -42,7 +42,8 @@ fn outages(flavour: Flavour) {
     let mut pipeline = Pipeline::new(BINARY, &config);
     pipeline.start();
     pipeline.wait_status("it copies", LIMIT, |status| {
-        status["source"]["phase"] != "connecting"
+        let phase = &status["source"]["phase"];
+        phase == "snapshot" || phase == "streaming"
     });
     let pace = Pace {
         writers: 3,

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::{Flavour, MysqlServer, Pipeline, one_at_a_time, ports, script};
@@ -44,12 +44,6 @@ fn python(package: &str) -> String {
     String::from_utf8_lossy(&made.stdout).trim().to_owned()
 }
 
-fn private_file(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, text).expect("the file can be written");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
-}
-
 struct World {
     server: MysqlServer,
     pipeline: Pipeline,
@@ -75,8 +69,8 @@ impl World {
                  tls/server-key.pem}}}}\n"
             );
         let mut pipeline = Pipeline::new(BINARY, &config);
-        private_file(&pipeline.folder().join("keys.yaml"), KEYS);
-        private_file(&pipeline.folder().join("private.json"), PRIVATE);
+        pipeline.write_private("keys.yaml", KEYS);
+        pipeline.write_private("private.json", PRIVATE);
         let tls = pipeline.folder().join("tls").display().to_string();
         script::run("tls.sh", &[tls]).expect("certificates can be made");
         let clock = pipeline.folder().join("clock");

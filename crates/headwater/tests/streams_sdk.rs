@@ -36,16 +36,13 @@ policies:
 
 /// A pipeline with the API and a stream `t` of `shop.t`.
 fn pipeline(server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
-    use std::os::unix::fs::PermissionsExt;
     let address = format!("127.0.0.1:{}", ports::free(1));
     let config = server.source_yaml("\"shop.*\"", &[])
         + "journal: {retention: 24h}\n"
         + &format!("api: {{listen: \"{address}\", credentials_file: keys.yaml}}\n")
         + &format!("streams:\n  - {{table: shop.t, name: t, shards: {{initial: {shards}}}}}\n");
     let mut pipeline = Pipeline::new(BINARY, &config);
-    let keys = pipeline.folder().join("keys.yaml");
-    std::fs::write(&keys, KEYS).unwrap();
-    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+    pipeline.write_private("keys.yaml", KEYS);
     pipeline.start();
     pipeline.wait_streaming(LIMIT);
     let api = Api::new(&format!("http://{address}"));
@@ -274,12 +271,7 @@ fn now_us() -> u64 {
 /// Inserts `per_second` rows a second, ten in a transaction, each with the moment before its commit.
 fn write_steadily(port: u16, per_second: u64, seconds: u64) -> u64 {
     use mysql::prelude::Queryable;
-    let options = mysql::OptsBuilder::new()
-        .ip_or_hostname(Some("127.0.0.1"))
-        .tcp_port(port)
-        .user(Some("root"))
-        .prefer_socket(false);
-    let mut sql = mysql::Conn::new(options).unwrap();
+    let mut sql = row_writer::connect(port).unwrap();
     let begin = Instant::now();
     let transactions = per_second * seconds / 10;
     for transaction in 0..transactions {

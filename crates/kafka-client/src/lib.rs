@@ -11,6 +11,7 @@ mod context;
 mod security;
 mod verdict;
 
+pub use change::contract::Refused;
 pub use context::Context;
 pub use security::{Mechanism, Protocol, Security};
 pub use verdict::{code_of, verdict};
@@ -28,25 +29,6 @@ const OWN: [&str; 7] = [
     "sasl.password",
     "enable.auto.commit",
 ];
-
-/// Settings that cannot be, and what would be right.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct Refused {
-    /// What is wrong.
-    pub detail: String,
-    /// What to do; may be empty.
-    pub hint: &'static str,
-}
-
-impl Refused {
-    pub(crate) fn new(detail: impl Into<String>, hint: &'static str) -> Self {
-        Self {
-            detail: detail.into(),
-            hint,
-        }
-    }
-}
 
 /// Where the brokers are and how they are spoken to.
 #[derive(Debug, Clone, Copy)]

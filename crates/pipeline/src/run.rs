@@ -160,17 +160,19 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
     Ok(running)
 }
 
-/// Opens the source, trying again while it is only away: a few seconds when it was never reached
-/// (the address may be wrong), a minute when the journal says that it was there before.
+/// How long a source that was reached before may be away at the start.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one may that was never reached: the address may be wrong.
+const PATIENCE_UNMET: Duration = Duration::from_secs(3);
+
+/// Opens the source, trying again while it is only away: a few seconds when it was never reached,
+/// a minute when it was: the journal says so, or it went away between two of these first questions.
 fn open_source(
     config: &SourceConfig,
     place: &Place,
     resumed: Resumed,
 ) -> Result<Box<dyn Source>, change::SourceError> {
-    let patience = match resumed.position {
-        None => Duration::from_secs(3),
-        Some(_) => Duration::from_secs(60),
-    };
+    let mut is_known = resumed.position.is_some();
     let since = Instant::now();
     let mut backoff = Duration::from_millis(250);
     loop {
@@ -179,6 +181,8 @@ fn open_source(
             Err(error) => error,
         };
         let is_away = error.kind == change::contract::ErrorKind::Unavailable;
+        is_known |= is_away && error.operation != change::contract::CONNECT;
+        let patience = if is_known { PATIENCE } else { PATIENCE_UNMET };
         if !is_away || since.elapsed() + backoff > patience {
             return Err(error);
         }

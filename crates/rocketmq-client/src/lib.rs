@@ -18,28 +18,10 @@ mod reader;
 mod security;
 mod verdict;
 
+pub use change::contract::Refused;
 pub use client::{Client, Connection, Found};
 pub use reader::{Arrival, End, Message, Place, Reader, Standing, Trouble};
 pub use rocketmq_client_rust::ClientError;
 pub use rocketmq_model::message::MessageQueue;
 pub use security::Security;
 pub use verdict::{Failed, Refusal, failed, refusal, words};
-
-/// Settings that cannot be, and what would be right.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct Refused {
-    /// What is wrong.
-    pub detail: String,
-    /// What to do; may be empty.
-    pub hint: &'static str,
-}
-
-impl Refused {
-    pub(crate) fn new(detail: impl Into<String>, hint: &'static str) -> Self {
-        Self {
-            detail: detail.into(),
-            hint,
-        }
-    }
-}

@@ -80,6 +80,15 @@ impl Pipeline {
         paths
     }
 
+    /// Writes a file beside the config that only we may read: keys, policies.
+    pub fn write_private(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.folder().join(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        let ours = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, ours).expect("it is ours");
+    }
+
     /// Writes another config in its place.
     pub fn reconfigure(&self, config: &str) {
         std::fs::write(&self.config, config).expect("the config can be written");

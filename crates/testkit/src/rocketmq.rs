@@ -78,6 +78,20 @@ pub struct RocketSend<'a> {
 }
 
 impl RocketMq {
+    /// Options with which only the user `hw` is let in, whose secret is `12345678`.
+    pub const SIGN_IN: [&str; 10] = [
+        "--set",
+        "authenticationEnabled=true",
+        "--set",
+        "authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+        "--set",
+        "authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider",
+        "--set",
+        r#"initAuthenticationUser={"username":"hw","password":"12345678"}"#,
+        "--set",
+        r#"innerClientAuthenticationCredentials={"accessKey":"hw","secretKey":"12345678"}"#,
+    ];
+
     /// Starts a fresh one with options of `rocketmq.sh` (`--tls`, `--set`, `NAME=VALUE`).
     pub fn start(options: &[&str]) -> Self {
         let mut trouble = String::new();

@@ -215,6 +215,17 @@ pub fn create(sql: &mut Sql, tables: &[Table], rng: &mut Rng) {
     }
 }
 
+/// The value of the last row of all: once it has arrived, everything has.
+pub const FENCE: &str = "424242";
+
+/// Writes it, in a table of its own.
+pub fn fence(sql: &mut Sql) {
+    sql.exec(&format!(
+        "CREATE TABLE {DATABASE}.fence (id INT PRIMARY KEY)"
+    ));
+    sql.exec(&format!("INSERT INTO {DATABASE}.fence VALUES ({FENCE})"));
+}
+
 /// Makes one table of at least `rows` rows quickly, by doubling, without writing it to the binlog.
 /// Every second key is free.
 pub fn create_big(sql: &mut Sql, name: &str, rows: u64) -> Table {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -147,21 +147,20 @@ fn run_in_lanes(binaries: Vec<Binary>, lanes: usize) -> (bool, Counts) {
 fn run_one(mut binary: Binary) -> (bool, Counts) {
     println!("     started {}", binary.name);
     let started = Instant::now();
-    // One stream for both, so that what a test says stands where it said it.
-    let log = root()
-        .join("target/tmp")
-        .join(format!("{}.log", binary.name.replace(' ', "-")));
-    let done = std::fs::create_dir_all(root().join("target/tmp"))
-        .and_then(|()| std::fs::File::create(&log))
-        .and_then(|file| {
-            let both = file.try_clone()?;
-            binary
-                .command
-                .stdin(Stdio::null())
-                .stdout(file)
-                .stderr(both);
-            binary.command.status()
-        });
+    let folder = root().join("target/tmp");
+    let log = folder.join(format!("{}.log", binary.name.replace(' ', "-")));
+    let mut run = || -> std::io::Result<ExitStatus> {
+        std::fs::create_dir_all(&folder)?;
+        // One stream for both, so that what a test says stands where it said it.
+        let file = std::fs::File::create(&log)?;
+        let command = binary.command.stdin(Stdio::null());
+        command.stderr(file.try_clone()?).stdout(file).status()
+    };
+    let complaint = match run() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(status.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
     let said = std::fs::read(&log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let mut counts = (0, 0);
@@ -174,24 +173,15 @@ fn run_one(mut binary: Binary) -> (bool, Counts) {
         binary.name,
         started.elapsed().as_secs_f64()
     );
-    let good = match done {
-        Ok(status) if status.success() => true,
-        Ok(status) => {
-            let _ = writeln!(text, "{}: {status}", binary.name);
-            // A binary that breaks off says nothing of its tests: one failure.
-            counts.1 = counts.1.max(1);
-            false
-        }
-        Err(error) => {
-            let _ = writeln!(text, "{}: {error}", binary.name);
-            counts.1 = counts.1.max(1);
-            false
-        }
-    };
+    if let Some(complaint) = &complaint {
+        let _ = writeln!(text, "{}: {complaint}", binary.name);
+        // A binary that breaks off says nothing of its tests: one failure.
+        counts.1 = counts.1.max(1);
+    }
     let mut out = stdout().lock();
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
-    (good, counts)
+    (complaint.is_none(), counts)
 }
 
 /// Passed and failed in a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.

@@ -1,10 +1,11 @@
 //! Messages of each format as changes, and the tables that they rebuild against the source's own SELECT.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use testkit::DtsJudge;
 use testkit::sql::Sql;
-use testkit::workload::Table;
+use testkit::workload::{Key, Table};
 
 /// A row's columns, as texts.
 pub type Row = BTreeMap<String, Option<String>>;
@@ -52,6 +53,16 @@ pub const DEBEZIUM: Columns = [
     ),
     ("ratio", "ratio"),
 ];
+
+/// Tables with keys of every kind.
+pub fn tables() -> [Table; 4] {
+    [
+        Table::new("signed", Key::Signed, 400),
+        Table::new("unsigned", Key::Unsigned, 400),
+        Table::new("pair", Key::Pair, 400),
+        Table::new("decimals", Key::Decimal, 400),
+    ]
+}
 
 /// A JSON object as a row; numbers as they stand.
 fn row(value: &Value) -> Option<Row> {

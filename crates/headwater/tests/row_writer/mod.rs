@@ -3,6 +3,7 @@
 
 use crate::support::{History, Row, Step, Workload, remember};
 use crate::wait::wait_within;
+use mysql::prelude::Queryable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -32,18 +33,20 @@ fn statement(step: &Step) -> String {
     }
 }
 
+/// A client that tells a refusal from a connection that broke; none while nobody listens.
+pub fn connect(port: u16) -> Option<mysql::Conn> {
+    let options = mysql::OptsBuilder::new()
+        .ip_or_hostname(Some("127.0.0.1"))
+        .tcp_port(port)
+        .user(Some("root"))
+        .prefer_socket(false);
+    mysql::Conn::new(options).ok()
+}
+
 /// Runs the workload until it is told to end; what the server committed of it. A transaction whose answer a crash took
 /// is looked up by the number that it wrote.
 pub fn write(port: u16, seed: u64, ends: &AtomicBool) -> (History, u64) {
-    use mysql::prelude::Queryable;
-    let connect = || {
-        let options = mysql::OptsBuilder::new()
-            .ip_or_hostname(Some("127.0.0.1"))
-            .tcp_port(port)
-            .user(Some("root"))
-            .prefer_socket(false);
-        mysql::Conn::new(options).ok()
-    };
+    let connect = || connect(port);
     let mut sql = wait_within(LIMIT, "the server", connect);
     let (mut workload, mut history) = (Workload::new(seed, 50), History::new());
     let mut number = 0u64;

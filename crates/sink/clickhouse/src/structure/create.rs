@@ -1,11 +1,10 @@
 //! Tables that are new in the target, and what may not be there before them.
 
-use super::{Hands, Structure, Tables, renew_delta, same_shape, source_name};
+use super::{Hands, Structure, Tables, renew_delta, same_shape, source_name, table_rejection};
 use crate::client::Client;
 use crate::config::{ClickHouseConfig, Engine, Mode};
 use crate::layout::{NoLayout, TableLayout};
 use crate::names::{Names, literal, quote};
-use crate::sink::rejection;
 use crate::state::TableNote;
 use crate::table::Table;
 use change::{SinkError, TableSchema};
@@ -21,7 +20,7 @@ impl Structure {
     ) -> Result<(), SinkError> {
         let name = source_name(schema);
         let names = self.names(schema);
-        let reject = |no: NoLayout| rejection(schema, (None, sequence), names.shown(), no.0);
+        let reject = |no: NoLayout| table_rejection(schema, sequence, &names, no.0);
         if let Some(other) = tables.values().find(|table| table.names == names) {
             return Err(reject(NoLayout(format!(
                 "its name in the target is that of {}: set `database` or `table` with {{database}}",
@@ -100,10 +99,10 @@ impl Structure {
             .unwrap_or_default();
         match engine.as_str() {
             "Atomic" => Ok(()),
-            other => Err(rejection(
+            other => Err(table_rejection(
                 schema,
-                (None, sequence),
-                names.shown(),
+                sequence,
+                names,
                 format!(
                     "the database {} has the engine {other}, and the sink is tested with Atomic alone; \
                      fix: CREATE DATABASE … ENGINE = Atomic, and name it in `database`",
@@ -123,10 +122,10 @@ impl Structure {
     ) -> Result<(), SinkError> {
         match in_the_way_of_view(client, names)? {
             None => Ok(()),
-            Some((found, fix)) => Err(rejection(
+            Some((found, fix)) => Err(table_rejection(
                 schema,
-                (None, sequence),
-                names.shown(),
+                sequence,
+                names,
                 format!("{found}; fix: {fix}"),
             )),
         }
@@ -142,10 +141,10 @@ impl Structure {
     ) -> Result<(), SinkError> {
         match wrong_engine(client, &self.config, names)? {
             None => Ok(()),
-            Some((found, fix)) => Err(rejection(
+            Some((found, fix)) => Err(table_rejection(
                 schema,
-                (None, sequence),
-                names.shown(),
+                sequence,
+                names,
                 format!("{found}; fix: {fix}, and the sink makes its own"),
             )),
         }
@@ -172,10 +171,10 @@ impl Structure {
             return Ok(());
         };
         client.drop_table("take the table back", &names.base())?;
-        Err(rejection(
+        Err(table_rejection(
             schema,
-            (None, sequence),
-            names.shown(),
+            sequence,
+            names,
             format!(
                 "partition_by uses `{column}`, which is not in ORDER BY: an update that changes it would \
                  leave two rows; add it to order_by, or partition by the key"
@@ -271,10 +270,10 @@ fn refused_for_good(
         Err(error) if is_for_good(&error) => error,
         other => return other,
     };
-    Err(rejection(
+    Err(table_rejection(
         schema,
-        (None, sequence),
-        names.shown(),
+        sequence,
+        names,
         format!("{}: {}", error.operation, error.detail),
     ))
 }

@@ -49,6 +49,16 @@ fn source_name(schema: &TableSchema) -> String {
     format!("{}.{}", schema.database, schema.name)
 }
 
+/// The whole table is set aside.
+fn table_rejection(
+    schema: &TableSchema,
+    sequence: u64,
+    names: &Names,
+    reason: String,
+) -> SinkError {
+    rejection(schema, (None, sequence), names.shown(), reason)
+}
+
 /// An empty delta under `name`, whatever was there.
 fn renew_delta(
     client: &Client,
@@ -162,7 +172,7 @@ impl Structure {
         }
         let mut next = self
             .layout(schema)
-            .map_err(|no| rejection(schema, (None, sequence), table.names.shown(), no.0))?;
+            .map_err(|no| table_rejection(schema, sequence, &table.names, no.0))?;
         let reason = match alter::plan(&table.layout, &mut next, None) {
             Ok(Plan::Same) => {
                 table.note.schema = Arc::clone(schema);
@@ -175,11 +185,6 @@ impl Structure {
         let reason = format!(
             "{reason}; fix: headwater heal CONFIG {name} --resnapshot copies it in its new structure"
         );
-        Err(rejection(
-            schema,
-            (None, sequence),
-            table.names.shown(),
-            reason,
-        ))
+        Err(table_rejection(schema, sequence, &table.names, reason))
     }
 }

@@ -1,11 +1,10 @@
 //! Tables after a restart: what a former life left behind goes.
 
-use super::Structure;
+use super::{Structure, table_rejection};
 use crate::client::Client;
 use crate::config::Mode;
 use crate::fold::drop_folded;
 use crate::names::quote;
-use crate::sink::rejection;
 use crate::state::TableNote;
 use crate::table::{Pending, Table};
 use change::SinkError;
@@ -29,7 +28,7 @@ impl Structure {
         let folded = self.folded.get(source).copied().unwrap_or(0);
         let mut layout = self
             .layout(&schema)
-            .map_err(|no| rejection(&schema, (None, cursor), names.shown(), no.0))?;
+            .map_err(|no| table_rejection(&schema, cursor, &names, no.0))?;
         let described = self.described(client, &names.base());
         let fits = match &described {
             Ok(rows) => layout.describe(rows, self.range).is_ok(),

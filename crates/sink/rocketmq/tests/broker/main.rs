@@ -389,20 +389,7 @@ fn messages_go_over_tls() {
 #[ignore = "needs RocketMQ"]
 fn a_user_signs_in_with_keys() {
     let _guard = testkit::one_at_a_time();
-    let provider = "org.apache.rocketmq.auth.authentication.provider";
-    let settings = [
-        "authenticationEnabled=true".to_owned(),
-        format!("authenticationProvider={provider}.DefaultAuthenticationProvider"),
-        format!("authenticationMetadataProvider={provider}.LocalAuthenticationMetadataProvider"),
-        r#"initAuthenticationUser={"username":"hw","password":"12345678"}"#.to_owned(),
-        r#"innerClientAuthenticationCredentials={"accessKey":"hw","secretKey":"12345678"}"#
-            .to_owned(),
-    ];
-    let options: Vec<&str> = settings
-        .iter()
-        .flat_map(|setting| ["--set", setting.as_str()])
-        .collect();
-    let server = RocketMq::start(&options);
+    let server = RocketMq::start(&RocketMq::SIGN_IN);
     let keys = serde_json::json!({"access_key": "hw", "secret_key": "12345678"});
     let feed = Feed::new("orders", 50, 10);
     let mut sink = sink(&server.namesrv(), &[("security", keys.clone())]);

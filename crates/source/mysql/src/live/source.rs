@@ -91,7 +91,7 @@ impl MysqlSource {
             let place = place.clone();
             move |failure: WireFailure| failure.into_source(operation, &place)
         };
-        let mut connection = Connection::open(&endpoint, &config.tls).map_err(wire("connect"))?;
+        let mut connection = Connection::open(&endpoint, &config.tls).map_err(wire(change::contract::CONNECT))?;
         let server = Server::read(&mut connection).map_err(wire("ask the server"))?;
         must_log_rows(&mut connection, &server).map_err(wire("ask the server"))??;
         let position = match resume.full_position() {
@@ -175,7 +175,7 @@ impl MysqlSource {
     fn connect(&mut self) -> Result<(), SourceError> {
         let place = self.place();
         let mut connection = Connection::open(&self.endpoint, &self.config.tls)
-            .map_err(|failure| failure.into_source("connect", &place))?;
+            .map_err(|failure| failure.into_source(change::contract::CONNECT, &place))?;
         let server = Server::read(&mut connection)
             .map_err(|failure| failure.into_source("ask the server", &place))?;
         if server.identity() != self.server.identity() {

@@ -148,7 +148,7 @@ impl KafkaLink {
         let metadata = self
             .consumer
             .fetch_metadata(Some(topic), SHORT_CALL_TIMEOUT)
-            .map_err(|error| self.failed("connect", &error))?;
+            .map_err(|error| self.failed(change::contract::CONNECT, &error))?;
         let found = metadata.topics().iter().find(|found| found.name() == topic);
         let Some(found) = found else {
             return Ok(None);
@@ -222,7 +222,7 @@ impl Link for KafkaLink {
         let metadata = self.consumer.fetch_metadata(None, SHORT_CALL_TIMEOUT);
         let count = match metadata {
             Ok(metadata) => metadata.brokers().len(),
-            Err(error) => return Err(self.failed("connect", &error)),
+            Err(error) => return Err(self.failed(change::contract::CONNECT, &error)),
         };
         let cluster = self.consumer.client().fetch_cluster_id(SHORT_CALL_TIMEOUT);
         Ok(Greeting {

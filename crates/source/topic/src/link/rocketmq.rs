@@ -63,7 +63,7 @@ impl Link for RocketMqLink {
     fn greet(&mut self) -> Result<Greeting, SourceError> {
         if !self.reader.has_brokers()? {
             let detail = "the name server answers and knows no broker";
-            return Err(SourceError::new(ErrorKind::Unavailable, "connect", detail)
+            return Err(SourceError::new(ErrorKind::Unavailable, change::contract::CONNECT, detail)
                 .at(self.reader.place())
                 .hint("is a broker up, and does it register with this name server?"));
         }

@@ -1,6 +1,8 @@
 //! On a real Kafka.
 
-use crate::support::{Journal, LIMIT, Writer, canal, config, offsets, poll_to_error, run};
+use crate::support::{
+    Journal, LIMIT, Writer, canal, config, offsets, one_commit_a_life, poll_to_error, run, sorted,
+};
 use change::contract::ErrorKind;
 use change::{Batch, Source};
 use rdkafka::TopicPartitionList;
@@ -81,28 +83,7 @@ fn nothing_is_lost_or_doubled_when_it_ends_after_every_transaction() {
     run(&mut source, &mut whole, passed);
     drop(source);
 
-    let mut parts = Journal::default();
-    let mut batch = Batch::default();
-    let end = Instant::now() + Duration::from_secs(120);
-    let mut lives = 0;
-    while parts.lines.len() < 16 {
-        assert!(Instant::now() < end, "{:?}", parts.lines);
-        let before = parts.commits;
-        let mut source = TopicSource::open(config.clone(), parts.resume()).unwrap();
-        while parts.commits == before && Instant::now() < end {
-            batch.clear();
-            source.poll(&mut batch, Duration::from_millis(50)).unwrap();
-            parts.apply(&batch, 1);
-        }
-        parts.crash();
-        lives += 1;
-    }
-    assert!(lives > 8, "{lives}");
-    let sorted = |journal: &Journal| {
-        let mut lines = journal.lines.clone();
-        lines.sort();
-        lines
-    };
+    let mut parts = one_commit_a_life(&config, 16);
     assert_eq!(sorted(&parts), sorted(&whole));
     // Nothing more comes.
     let mut source = TopicSource::open(config, parts.resume()).unwrap();

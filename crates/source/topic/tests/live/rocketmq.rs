@@ -1,6 +1,6 @@
 //! On a real RocketMQ.
 
-use crate::support::{Journal, canal, offsets, poll_to_error, run};
+use crate::support::{Journal, canal, offsets, one_commit_a_life, poll_to_error, run, sorted};
 use change::contract::ErrorKind;
 use change::{Batch, Source};
 use source_topic::config::{OnBadMessage, Start};
@@ -36,12 +36,6 @@ fn send(server: &RocketMq, topic: &str, queue: u32, texts: &[String]) {
 
 fn row(id: u64) -> String {
     canal("INSERT", 1000 * id, id, "a", "null")
-}
-
-fn sorted(journal: &Journal) -> Vec<String> {
-    let mut lines = journal.lines.clone();
-    lines.sort();
-    lines
 }
 
 #[test]
@@ -95,23 +89,7 @@ fn nothing_is_lost_or_doubled_when_it_ends_after_every_transaction() {
     );
     drop(source);
 
-    let mut parts = Journal::default();
-    let mut batch = Batch::default();
-    let end = Instant::now() + Duration::from_secs(120);
-    let mut lives = 0;
-    while parts.lines.len() < rows {
-        assert!(Instant::now() < end, "{:?}", parts.lines);
-        let before = parts.commits;
-        let mut source = TopicSource::open(config.clone(), parts.resume()).unwrap();
-        while parts.commits == before && Instant::now() < end {
-            batch.clear();
-            source.poll(&mut batch, Duration::from_millis(50)).unwrap();
-            parts.apply(&batch, 1);
-        }
-        parts.crash();
-        lives += 1;
-    }
-    assert!(lives > 8, "{lives}");
+    let mut parts = one_commit_a_life(&config, rows);
     assert_eq!(sorted(&parts), sorted(&whole));
     // Nothing more comes.
     let mut source = TopicSource::open(config, parts.resume()).unwrap();
@@ -333,17 +311,7 @@ fn lag_is_told_while_nobody_takes_what_comes() {
 #[ignore = "starts a broker"]
 fn it_reads_over_tls_and_signs_in_with_keys() {
     let _turn = testkit::one_at_a_time();
-    let provider = "org.apache.rocketmq.auth.authentication.provider";
-    let settings = [
-        "authenticationEnabled=true".to_owned(),
-        format!("authenticationProvider={provider}.DefaultAuthenticationProvider"),
-        format!("authenticationMetadataProvider={provider}.LocalAuthenticationMetadataProvider"),
-        r#"initAuthenticationUser={"username":"hw","password":"12345678"}"#.to_owned(),
-        r#"innerClientAuthenticationCredentials={"accessKey":"hw","secretKey":"12345678"}"#
-            .to_owned(),
-    ];
-    let mut options = vec!["--tls"];
-    options.extend(settings.iter().flat_map(|s| ["--set", s.as_str()]));
+    let options = [&["--tls"], RocketMq::SIGN_IN.as_slice()].concat();
     let server = RocketMq::start(&options);
     let good = serde_json::json!({
         "tls": true, "verify_certificate": false, "access_key": "hw", "secret_key": "12345678",

@@ -223,3 +223,32 @@ pub fn canal(kind: &str, es: u64, id: u64, name: &str, old: &str) -> String {
         r#"{{"data":[{{"id":"{id}","name":"{name}"}}],"database":"shop","es":{es},"id":1,"isDdl":false,"mysqlType":{{"id":"int","name":"varchar(20)"}},"old":{old},"pkNames":["id"],"sql":"","table":"t","ts":1,"type":"{kind}"}}"#
     )
 }
+
+/// Reads until there are so many lines, ending after every transaction as a crash would.
+pub fn one_commit_a_life(config: &TopicConfig, lines: usize) -> Journal {
+    let mut journal = Journal::default();
+    let mut batch = Batch::default();
+    let end = Instant::now() + Duration::from_secs(120);
+    let mut lives = 0;
+    while journal.lines.len() < lines {
+        assert!(Instant::now() < end, "{:?}", journal.lines);
+        let before = journal.commits;
+        let mut source = TopicSource::open(config.clone(), journal.resume()).unwrap();
+        while journal.commits == before && Instant::now() < end {
+            batch.clear();
+            source.poll(&mut batch, Duration::from_millis(50)).unwrap();
+            journal.apply(&batch, 1);
+        }
+        journal.crash();
+        lives += 1;
+    }
+    assert!(lives > 8, "{lives}");
+    journal
+}
+
+/// Its lines, whatever order parts of a topic came in.
+pub fn sorted(journal: &Journal) -> Vec<String> {
+    let mut lines = journal.lines.clone();
+    lines.sort();
+    lines
+}
