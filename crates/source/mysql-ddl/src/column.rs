@@ -23,6 +23,12 @@ pub(crate) struct ColumnDefinition {
     pub unique: bool,
 }
 
+/// Stands as the default of an AUTO_INCREMENT column: each row gets its own number.
+const AUTO_INCREMENT: &str = "AUTO_INCREMENT";
+/// Stands as the default of a TIMESTAMP that names none, on servers where the variable of this name may
+/// be off: the current time then, else NULL.
+const UNSAID_TIMESTAMP: &str = "EXPLICIT_DEFAULTS_FOR_TIMESTAMP";
+
 /// Where an added or changed column goes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
@@ -74,6 +80,7 @@ pub(crate) fn definition_of(
 ) -> Result<ColumnDefinition, DdlError> {
     let kind = column_type::parse(cursor, style)?;
     let serial = kind.serial;
+    let numbers_itself = serial.then(|| AUTO_INCREMENT.to_owned());
     let mut column = ColumnDefinition {
         name,
         charset: kind.charset.clone(),
@@ -81,7 +88,7 @@ pub(crate) fn definition_of(
         kind,
         binary_collation: false,
         nullable: serial.then_some(false),
-        default: None,
+        default: numbers_itself,
         comment: String::new(),
         generated: false,
         invisible: false,
@@ -89,7 +96,18 @@ pub(crate) fn definition_of(
         unique: serial,
     };
     while attribute(cursor, &mut column)? {}
+    if is_automatic_timestamp(&column) && (style.mariadb || style.display_width) {
+        column.default = Some(UNSAID_TIMESTAMP.to_owned());
+    }
     Ok(column)
+}
+
+/// A TIMESTAMP that says nothing of NULL and of a default: what it gets is the server's setting.
+fn is_automatic_timestamp(column: &ColumnDefinition) -> bool {
+    matches!(column.kind.kind, change::ColumnType::Timestamp { .. })
+        && column.nullable.is_none()
+        && column.default.is_none()
+        && !column.generated
 }
 
 /// Reads one attribute; false at the end of the definition.
@@ -158,8 +176,10 @@ fn key_or_other(cursor: &mut Cursor<'_>, column: &mut ColumnDefinition) -> Resul
         cursor.table_name()?;
     } else if cursor.eat("check") {
         cursor.skip_one();
+    } else if cursor.eat("auto_increment") {
+        column.default = Some(AUTO_INCREMENT.to_owned());
     } else {
-        // AUTO_INCREMENT, STORED, VIRTUAL, ON UPDATE …, COLUMN_FORMAT …, SRID n, COMPRESSED, …
+        // STORED, VIRTUAL, ON UPDATE …, COLUMN_FORMAT …, SRID n, COMPRESSED, …
         cursor.skip_one();
     }
     Ok(true)
@@ -173,13 +193,19 @@ pub(crate) fn text_or_name(cursor: &mut Cursor<'_>) -> Result<String, DdlError> 
     }
 }
 
-/// The default as SHOW CREATE TABLE would name it: literals without quotes, expressions as written.
+/// A text in quotes, with those within it doubled.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The default as SHOW CREATE TABLE would name it: texts in quotes, so that they are no expressions, and
+/// expressions as written.
 pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<String>, DdlError> {
     if cursor.eat("null") {
         return Ok(None);
     }
     if matches!(cursor.peek(), Some(Token::Text(_))) {
-        return cursor.text().map(Some);
+        return cursor.text().map(|text| Some(in_quotes(&text)));
     }
     let mut out = String::new();
     loop {
@@ -187,7 +213,7 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<String>, D
             Some(Token::Word(word)) => out.push_str(word),
             Some(Token::Quoted(name)) => out.push_str(&format!("`{name}`")),
             Some(Token::Text(text)) => {
-                out.push_str(&format!("'{text}'"));
+                out.push_str(&in_quotes(text));
                 return Ok(Some(out));
             }
             Some(Token::Mark('(')) => push_parenthesis(cursor, &mut out),
@@ -205,8 +231,10 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Result<Option<String>, D
         if cursor.is_mark('(') {
             continue;
         }
-        let introduces =
-            out.starts_with('_') || out.eq_ignore_ascii_case("x") || out.eq_ignore_ascii_case("b");
+        let introduces = out.starts_with('_')
+            || ["x", "b", "n"]
+                .iter()
+                .any(|letter| out.eq_ignore_ascii_case(letter));
         if !(introduces && matches!(cursor.peek(), Some(Token::Text(_)))) {
             return Ok(Some(out));
         }
@@ -229,7 +257,7 @@ fn push_parenthesis(cursor: &mut Cursor<'_>, out: &mut String) {
         match token {
             Token::Word(word) => out.push_str(word),
             Token::Quoted(name) => out.push_str(&format!("`{name}`")),
-            Token::Text(text) => out.push_str(&format!("'{text}'")),
+            Token::Text(text) => out.push_str(&in_quotes(text)),
             Token::Mark(mark) => {
                 depth += i32::from(*mark == '(') - i32::from(*mark == ')');
                 out.push(*mark);

@@ -122,7 +122,7 @@ fn show_create_table_seeds_the_same_schema_as_the_statement() {
     assert_eq!(schema.comment, "the orders");
     assert_eq!(schema.columns[1].comment, "it's");
     assert_eq!(schema.columns[1].collation.as_deref(), Some("utf8mb4_bin"));
-    assert_eq!(schema.columns[1].default.as_deref(), Some("new"));
+    assert_eq!(schema.columns[1].default.as_deref(), Some("'new'"));
     assert_eq!(
         schema.columns[2].default.as_deref(),
         Some("CURRENT_TIMESTAMP")
@@ -266,4 +266,49 @@ fn any_prefix_and_any_damage_is_an_error_or_an_effect_never_a_panic() {
             let _ = catalog.apply(&sql[..cut], &SHOP);
         }
     }
+}
+
+#[test]
+fn a_default_tells_a_text_from_an_expression_and_a_row_that_numbers_itself() {
+    let mut catalog = catalog();
+    run(
+        &mut catalog,
+        "CREATE TABLE t (a VARCHAR(9) DEFAULT 'f(x)', b VARCHAR(36) DEFAULT (uuid()), c INT DEFAULT 7, d INT \
+         DEFAULT '7', e VARCHAR(9) DEFAULT 'it''s', f VARCHAR(9) DEFAULT N'n', g BIT(3) DEFAULT b'101', h BOOL \
+         DEFAULT TRUE, i DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, j INT NULL DEFAULT \
+         NULL, k TIMESTAMP, id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY)",
+    );
+    run(
+        &mut catalog,
+        "ALTER TABLE t ADD s SERIAL, ALTER c SET DEFAULT 'x'",
+    );
+    let schema = catalog.get("shop", "t").unwrap();
+    let defaults: Vec<String> = schema
+        .columns
+        .iter()
+        .map(|column| {
+            format!(
+                "{} {}",
+                column.name,
+                column.default.as_deref().unwrap_or("-")
+            )
+        })
+        .collect();
+    assert_eq!(
+        defaults.join(", "),
+        "a 'f(x)', b (uuid()), c 'x', d '7', e 'it''s', f N'n', g b'101', h TRUE, i CURRENT_TIMESTAMP, j -, k -, \
+         id AUTO_INCREMENT, s AUTO_INCREMENT"
+    );
+    // Where the server's setting decides, that is said.
+    let mut old = Catalog::new(CatalogOptions {
+        mariadb: true,
+        ..CatalogOptions::default()
+    });
+    run(&mut old, "CREATE TABLE t (a TIMESTAMP, b TIMESTAMP NULL)");
+    let columns = &old.get("shop", "t").unwrap().columns;
+    assert_eq!(
+        columns[0].default.as_deref(),
+        Some("EXPLICIT_DEFAULTS_FOR_TIMESTAMP")
+    );
+    assert_eq!(columns[1].default, None);
 }
