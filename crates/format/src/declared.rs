@@ -61,11 +61,26 @@ fn labels(declared: &str) -> Vec<String> {
     labels
 }
 
-/// The type that a declared text names, in any case, with or without its parameters; none for a text
-/// that names no type.
+/// Whether the text lacks parameters that every server prints with this type: who wrote it leaves all of
+/// them out.
+pub(crate) fn lacks_parameters(declared: &str) -> bool {
+    if declared.contains('(') {
+        return false;
+    }
+    let name = declared.split_ascii_whitespace().next();
+    let name = name.unwrap_or_default().to_ascii_lowercase();
+    matches!(
+        name.as_str(),
+        "decimal" | "numeric" | "bit" | "varchar" | "nvarchar" | "varbinary" | "enum" | "set"
+    )
+}
+
+/// The type that a declared text names, in any case; none for a text that names no type.
 ///
-/// A length or precision that the text does not tell is 0.
-pub(crate) fn parse(declared: &str) -> Option<ColumnType> {
+/// What the text does not tell is the widest: 65 digits, 30 of them behind the point, 64 bits. A length that
+/// it does not tell is 0. Fraction digits of a time are 0 as the server's default is, or with `is_bare`, for
+/// texts that never tell them, 6.
+pub(crate) fn parse(declared: &str, is_bare: bool) -> Option<ColumnType> {
     use ColumnType as T;
     let bare = without_parameters(declared).to_ascii_lowercase();
     let mut words = bare.split_ascii_whitespace();
@@ -73,7 +88,7 @@ pub(crate) fn parse(declared: &str) -> Option<ColumnType> {
     let unsigned = words.any(|word| matches!(word, "unsigned" | "zerofill"));
     let [first, second] = numbers(declared);
     let length = first.unwrap_or(0);
-    let digits = length.min(6) as u8;
+    let digits = first.unwrap_or(if is_bare { 6 } else { 0 }).min(6) as u8;
     let int = |bytes| T::Int { bytes, unsigned };
     Some(match name {
         "tinyint" | "bool" | "boolean" | "int1" => int(1),
@@ -85,16 +100,22 @@ pub(crate) fn parse(declared: &str) -> Option<ColumnType> {
             bytes: 8,
             unsigned: true,
         },
-        "decimal" | "numeric" | "dec" | "fixed" => T::Decimal {
-            precision: length.min(65) as u8,
-            scale: second.unwrap_or(0).min(65) as u8,
-            unsigned,
-        },
+        "decimal" | "numeric" | "dec" | "fixed" => {
+            let (precision, scale) = match first {
+                Some(precision) => (precision, second.unwrap_or(0)),
+                None => (65, 30),
+            };
+            T::Decimal {
+                precision: precision.min(65) as u8,
+                scale: scale.min(65) as u8,
+                unsigned,
+            }
+        }
         "float" | "float4" if second.is_none() && length > 24 => T::Double,
         "float" | "float4" => T::Float,
         "double" | "real" | "float8" => T::Double,
         "bit" => T::Bit {
-            width: length.clamp(1, 64) as u8,
+            width: first.unwrap_or(64).clamp(1, 64) as u8,
         },
         "year" => T::Year,
         "date" => T::Date,
@@ -151,6 +172,7 @@ mod tests {
     #[test]
     fn types_are_read_in_any_spelling() {
         use ColumnType as T;
+        let parse = |declared| parse(declared, false);
         assert_eq!(parse("VARCHAR(255)"), Some(T::Varchar { length: 255 }));
         assert_eq!(
             parse("DOUBLE PRECISION"),
@@ -175,5 +197,31 @@ mod tests {
         assert_eq!(parse("float(30,3)"), Some(T::Float));
         assert_eq!(parse("hologram"), None);
         assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn what_a_text_leaves_out_is_the_widest() {
+        use ColumnType as T;
+        for is_bare in [false, true] {
+            let decimal = T::Decimal {
+                precision: 65,
+                scale: 30,
+                unsigned: true,
+            };
+            assert_eq!(parse("decimal unsigned", is_bare), Some(decimal));
+            assert_eq!(parse("bit", is_bare), Some(T::Bit { width: 64 }));
+            let digits = if is_bare { 6 } else { 0 };
+            assert_eq!(parse("datetime", is_bare), Some(T::DateTime { digits }));
+            assert_eq!(
+                parse("timestamp(3)", is_bare),
+                Some(T::Timestamp { digits: 3 })
+            );
+        }
+        for bare in ["VARCHAR", "decimal unsigned", "enum", "bit", "varbinary"] {
+            assert!(lacks_parameters(bare), "{bare}");
+        }
+        for whole in ["datetime", "int", "text", "varchar(3)", "char", ""] {
+            assert!(!lacks_parameters(whole), "{whole}");
+        }
     }
 }

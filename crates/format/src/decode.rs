@@ -3,6 +3,7 @@
 //! A message is foreign input: a fault has a place, and nothing panics.
 
 use change::{DdlKind, Image, Operation, TableSchema, wire::WireReader};
+use std::sync::Arc;
 
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +30,9 @@ pub enum Kind {
 pub struct Decoded {
     /// What it is.
     pub kind: Kind,
-    /// Database, table and columns as far as the message tells; table number and version are 0.
-    pub table: TableSchema,
+    /// Database, table and columns as far as the message tells; table number and version are 0. The rows
+    /// of one message share it.
+    pub table: Arc<TableSchema>,
     /// The row before, stored form.
     pub before: Option<Vec<u8>>,
     /// The row after, stored form.

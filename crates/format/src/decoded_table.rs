@@ -3,6 +3,7 @@
 use crate::json_reader::Json;
 use change::{Column, ColumnType, SchemaVersion, TableId, TableSchema};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A table whose columns come one after another.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl DecodedTable {
     }
 
     /// The table.
-    pub fn schema(&self) -> TableSchema {
-        self.schema.clone()
+    pub fn schema(&self) -> Arc<TableSchema> {
+        Arc::new(self.schema.clone())
     }
 }

@@ -1,37 +1,64 @@
 //! The text of a row's key: what a record key and a partition are made of.
 
 use change::temporal;
-use change::{Cell, Image, TableSchema, Value};
+use change::{Cell, Image, Operation, RowChange, TableSchema, Value};
 use std::io::Write;
 
 /// Appends the key columns' texts, in key order, separated by `^` (all columns of a table without a
-/// key). NULL and unknown are empty.
+/// key). NULL and unknown are empty. Where there are several, a `^` or `\` in one has a `\` before it, so
+/// that no two keys have one text.
 pub fn put_key(out: &mut Vec<u8>, table: &TableSchema, image: &Image<'_>) {
     let key = table.key();
     if key.is_empty() {
+        let count = image.column_count();
         for (index, cell) in image.cells().enumerate() {
-            put_part(out, index, cell);
+            put_part(out, (index, count), cell);
         }
         return;
     }
     for (index, column) in key.iter().enumerate() {
-        put_part(out, index, image.cell(*column as usize));
+        put_part(out, (index, key.len()), image.cell(*column as usize));
     }
 }
 
-/// Appends the texts of chosen columns in the given order.
+/// Appends the texts of chosen columns in the given order, as [`put_key`] does.
 pub fn put_columns(out: &mut Vec<u8>, columns: &[usize], image: &Image<'_>) {
     for (index, column) in columns.iter().enumerate() {
-        put_part(out, index, image.cell(*column));
+        put_part(out, (index, columns.len()), image.cell(*column));
     }
 }
 
-fn put_part(out: &mut Vec<u8>, index: usize, cell: Cell<'_>) {
+/// The image that a row's key is read from: the row after, unless it lacks a key column and the row
+/// before does not.
+pub fn image_of_key<'a>(row: &RowChange<'a>) -> Option<Image<'a>> {
+    let is_known = |image: &Image<'_>| {
+        let mut key = row.table.key().iter();
+        key.all(|column| image.cell(*column as usize) != Cell::Unknown)
+    };
+    match (row.operation, &row.before, &row.after) {
+        (Operation::Delete, before, _) => *before,
+        (Operation::Update, Some(before), Some(after)) if !is_known(after) => Some(*before),
+        (_, _, after) => *after,
+    }
+}
+
+fn put_part(out: &mut Vec<u8>, (index, count): (usize, usize), cell: Cell<'_>) {
     if index > 0 {
         out.push(b'^');
     }
     if let Cell::Value(value) = cell {
+        let start = out.len();
         put_value(out, value);
+        let is_special = |byte: &u8| matches!(byte, b'^' | b'\\');
+        if count > 1 && out[start..].iter().any(is_special) {
+            let part = out.split_off(start);
+            for byte in part {
+                if is_special(&byte) {
+                    out.push(b'\\');
+                }
+                out.push(byte);
+            }
+        }
     }
 }
 
@@ -92,7 +119,24 @@ pub fn put_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
 
 #[cfg(test)]
 mod tests {
-    use super::java_hash;
+    use super::{java_hash, put_part};
+    use change::{Cell, Value};
+
+    #[test]
+    fn no_two_keys_of_several_columns_have_one_text() {
+        let key = |parts: &[&str]| {
+            let mut out = Vec::new();
+            for (index, part) in parts.iter().enumerate() {
+                let cell = Cell::Value(Value::Text(part));
+                put_part(&mut out, (index, parts.len()), cell);
+            }
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(key(&["a^b", "c"]), r"a\^b^c");
+        assert_eq!(key(&["a", "b^c"]), r"a^b\^c");
+        assert_eq!(key(&[r"a\", "^c"]), r"a\\^\^c");
+        assert_eq!(key(&[r"a^\"]), r"a^\", "one column is its text");
+    }
 
     #[test]
     fn hashes_are_those_of_java_strings() {

@@ -40,8 +40,8 @@ mod unscaled;
 
 pub use type_table::type_table;
 
-use change::Event;
 pub use change::event::{Ahead, Heartbeat};
+use change::{Event, Image, RowChange};
 
 /// What one event became: no message, one, or several, one after another in one buffer.
 #[derive(Debug, Default)]
@@ -102,6 +102,16 @@ impl Messages {
             .map(|(start, end)| (&self.bytes[start..end.at], end.earlier))
     }
 
+    /// Whether one of them is of earlier events.
+    pub fn has_earlier(&self) -> bool {
+        self.ends.iter().any(|end| end.earlier)
+    }
+
+    /// Whether one of them is of the event just encoded.
+    pub fn has_own(&self) -> bool {
+        self.ends.iter().any(|end| !end.earlier)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -118,6 +128,17 @@ pub struct FormatError {
     pub table: String,
     /// Why it cannot be carried.
     pub what: String,
+}
+
+/// Whether a format has a record key of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// It has, and it was appended.
+    Own,
+    /// It has, but not for this table.
+    None,
+    /// It has not: the key's text serves, as [`key_text`] makes it.
+    Text,
 }
 
 /// Turns events into messages.
@@ -158,6 +179,18 @@ pub trait Encoder: Send {
     /// Whether messages are bytes that may hold line ends.
     fn is_binary(&self) -> bool {
         false
+    }
+
+    /// Appends the record key that the format's own readers expect for a row with this image.
+    ///
+    /// Errors: as [`Encoder::encode`].
+    fn key(
+        &mut self,
+        _row: &RowChange<'_>,
+        _image: &Image<'_>,
+        _out: &mut Vec<u8>,
+    ) -> Result<Key, FormatError> {
+        Ok(Key::Text)
     }
 
     /// Appends a heartbeat, where the format has one.

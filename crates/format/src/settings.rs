@@ -189,7 +189,8 @@ impl FormatName {
             FormatName::CanalJson => {
                 let options = canal_json_options(options)?;
                 let offset_seconds = options.timestamp_offset_seconds;
-                Box::new(CanalJsonDecoder::new(options.old_data, offset_seconds))
+                let decoder = CanalJsonDecoder::new(options.old_data, offset_seconds);
+                Box::new(decoder.bare_types(options.flavour == Flavour::Dts))
             }
             FormatName::SharePlexJson => {
                 let options = shareplex_json_options(options)?;

@@ -1,8 +1,8 @@
 //! Decimals as Kafka Connect keeps them: the digits without the point as a number in two's
 //! complement, big endian, as few bytes as hold it.
 
-/// MySQL's 65 digits need 28 bytes with their sign.
-const BYTES_MAX: usize = 32;
+/// MySQL's 65 digits need 28 bytes with their sign; 40 where 30 fraction digits are added to them.
+const BYTES_MAX: usize = 48;
 
 /// The unscaled number of a decimal text.
 #[derive(Debug, Clone, Copy)]
@@ -12,11 +12,20 @@ pub(crate) struct Unscaled {
 }
 
 impl Unscaled {
-    /// From digits with an optional sign and point; none for other text or too many digits.
-    pub fn of(text: &str) -> Option<Self> {
+    /// From digits with an optional sign and point, as a number with `scale` fraction digits: those that
+    /// the text lacks are zeros. None for other text, for too many digits, and for a text with more
+    /// fraction digits than that, unless they are zeros.
+    pub fn of(text: &str, scale: u8) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let scale = usize::from(scale);
+        let (fraction, rest) = fraction.split_at_checked(scale).unwrap_or((fraction, ""));
+        if rest.bytes().any(|digit| digit != b'0') {
+            return None;
+        }
+        let zeros = std::iter::repeat_n(b'0', scale - fraction.len());
         let mut bytes = [0u8; BYTES_MAX];
-        for digit in digits.bytes().filter(|byte| *byte != b'.') {
+        for digit in whole.bytes().chain(fraction.bytes()).chain(zeros) {
             let mut carry = u32::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
             for byte in bytes.iter_mut().rev() {
                 let product = u32::from(*byte) * 10 + carry;
@@ -113,10 +122,26 @@ mod tests {
             ("-655.36", &[0xff, 0, 0]),
         ];
         for (text, bytes) in cases {
-            assert_eq!(Unscaled::of(text).unwrap().bytes(), bytes, "{text}");
+            assert_eq!(Unscaled::of(text, 2).unwrap().bytes(), bytes, "{text}");
         }
-        assert!(Unscaled::of("x").is_none());
-        assert!(Unscaled::of(&"9".repeat(90)).is_none());
+        assert!(Unscaled::of("x", 0).is_none());
+        assert!(Unscaled::of(&"9".repeat(120), 0).is_none());
+    }
+
+    #[test]
+    fn a_text_with_other_fraction_digits_is_the_same_number() {
+        let padded = |text| Unscaled::of(text, 2).map(|number| number.bytes().to_vec());
+        for text in ["1.5", "1.50", "1.500"] {
+            assert_eq!(padded(text), Some(vec![0, 150]), "{text}");
+        }
+        assert_eq!(padded("-5"), Some(vec![0xfe, 0x0c]));
+        assert_eq!(padded("5."), Some(vec![0x01, 0xf4]));
+        for more in ["1.505", "0.001", "1.2.3", "1.x0"] {
+            assert_eq!(padded(more), None, "{more}");
+        }
+        let widest = format!("{}.{}", "9".repeat(65), "0".repeat(30));
+        let unscaled = Unscaled::of(&"9".repeat(65), 30).unwrap();
+        assert_eq!(text_of(unscaled.bytes(), 30).unwrap(), widest);
     }
 
     #[test]
@@ -126,10 +151,10 @@ mod tests {
             let scale = text
                 .split_once('.')
                 .map_or(0, |(_, fraction)| fraction.len());
-            let unscaled = Unscaled::of(text).unwrap();
+            let unscaled = Unscaled::of(text, scale as u8).unwrap();
             assert_eq!(text_of(unscaled.bytes(), scale).unwrap(), text);
         }
         assert_eq!(text_of(&[], 0), None);
-        assert_eq!(text_of(&[1; 40], 0), None);
+        assert_eq!(text_of(&[1; 60], 0), None);
     }
 }

@@ -5,6 +5,7 @@ mod support;
 use change::{Event, TransactionHeader};
 use format::canal_json::Clock;
 use format::debezium_json::{BigintUnsigned, DebeziumJson, DecimalMode, Options, SchemaMode};
+use format::{Encoder, Key, Messages};
 use support::steps::{check, lines};
 use support::types::{Random, all_types, with_row};
 use support::{Change, Stored, header, item, messages_of};
@@ -94,12 +95,53 @@ fn keys_are_objects_of_the_key_columns() {
             schema,
             ..options()
         });
-        assert!(encoder.key(&row, &row.after.unwrap(), &mut out));
+        let made = encoder.key(&row, &row.after.unwrap(), &mut out);
+        assert_eq!(made, Ok(Key::Own));
         String::from_utf8(out).unwrap()
     };
     assert_eq!(key(SchemaMode::None), r#"{"id":1}"#);
     assert_eq!(
         key(SchemaMode::Inline),
         r#"{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],"optional":false,"name":"shop_db.shop.item.Key"},"payload":{"id":1}}"#
+    );
+}
+
+#[test]
+fn a_table_without_a_key_has_no_record_key() {
+    let (mut table, header) = (item(), placed());
+    table.primary_key.clear();
+    let row = support::row_of(1, support::text("a"), 1, "1.00", change::Cell::Null);
+    let stored = Stored::new(&table, &Change::insert(row), (1, 0));
+    let Event::Row(row) = stored.event(&table, &header) else {
+        unreachable!("a row was stored");
+    };
+    let mut out = Vec::new();
+    let made = DebeziumJson::new(options()).key(&row, &row.after.unwrap(), &mut out);
+    assert_eq!((made, out.len()), (Ok(Key::None), 0));
+}
+
+/// The topic source delivers what its messages say: `5` of a DECIMAL(10,2).
+#[test]
+fn a_decimal_s_point_is_where_its_column_has_it() {
+    let (item, header) = (item(), placed());
+    let encode = |price| {
+        let row = support::row_of(1, support::text("a"), 1, price, change::Cell::Null);
+        let stored = Stored::new(&item, &Change::insert(row), (1, 0));
+        let mut messages = Messages::default();
+        let mut encoder = DebeziumJson::new(options());
+        let done = encoder.encode(&stored.event(&item, &header), &mut messages);
+        done.map(|()| {
+            let message = messages.iter().next().expect("a message");
+            String::from_utf8(message.to_vec()).expect("JSON is UTF-8")
+        })
+    };
+    for same in ["5", "5.0", "5.00", "5.000"] {
+        let message = encode(same).expect("it can be carried");
+        assert!(message.contains(r#""price":"AfQ=""#), "{same}: {message}");
+    }
+    let refused = encode("5.005").expect_err("its schema has two fraction digits");
+    assert_eq!(
+        refused.to_string(),
+        "encode shop.item as debezium-json: column price: a decimal with more digits than its column has"
     );
 }

@@ -126,7 +126,7 @@ fn canal_json_gives_every_type_back_identical() {
                 row.operation
             };
             assert_eq!(operation_of(decoded), expected);
-            let tables = (&table, &decoded.table);
+            let tables = (&table, &*decoded.table);
             // Labels of a DTS message are gone, the ordinals stay.
             compare(tables, (row.before, decoded.before()), &same);
             compare(tables, (row.after, decoded.after()), &same);
@@ -159,7 +159,7 @@ fn canal_json_keeps_unknown_cells_unknown() {
         let event = stored.event(&table, &header);
         let row = row_of_event(&event);
         let decoded = &decode(&mut decoder, &messages_of(&mut encoder, &event)[0])[0];
-        let tables = (&table, &decoded.table);
+        let tables = (&table, &*decoded.table);
         compare(tables, (row.after, decoded.after()), &same);
         // What the before image lacked counts as unchanged, and what the after image lacks is gone.
         let lossy = |index, cell: Cell<'_>| match row.after.map(|after| after.cell(index)) {
@@ -291,7 +291,7 @@ fn shareplex_json_gives_texts_back_and_the_row_before_and_after() {
         };
         assert_eq!(operation_of(decoded), expected);
         let text = |index, cell: Cell<'_>| as_text(&table, false, index, cell);
-        let tables = (&table, &decoded.table);
+        let tables = (&table, &*decoded.table);
         compare(tables, (row.before, decoded.before()), &text);
         compare(tables, (row.after, decoded.after()), &text);
         assert_eq!(decoded.time_us, 1_700_000_000_000_000);
@@ -412,7 +412,7 @@ fn debezium_json_with_its_schema_gives_every_type_back() {
         let decoded = &decode(&mut decoder, &messages_of(&mut encoder, &event)[0])[0];
         assert_eq!(operation_of(decoded), row.operation);
         let lossy = |index, cell: Cell<'_>| as_debezium(&table, index, cell);
-        let tables = (&table, &decoded.table);
+        let tables = (&table, &*decoded.table);
         compare(tables, (row.before, decoded.before()), &lossy);
         compare(tables, (row.after, decoded.after()), &lossy);
         assert_eq!(decoded.time_us, 1_700_000_000_123_000);

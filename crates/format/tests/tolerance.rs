@@ -82,10 +82,6 @@ fn oddities_of_canal_messages_are_warned_of() {
             r#"{"data":[{"a":"0","a":"1"}],"type":"INSERT"}"#,
             "the member comes twice; the last one counts",
         ),
-        (
-            r#"{"data":null,"sql":"INSERT INTO t VALUES (1)","isDdl":false,"type":"INSERT"}"#,
-            "a statement without its rows",
-        ),
     ];
     for (message, what) in cases {
         let decoded = &canal(message).unwrap()[0];
@@ -94,6 +90,56 @@ fn oddities_of_canal_messages_are_warned_of() {
             assert_eq!(row.cell(0), text("1"), "{message}");
         }
     }
+}
+
+#[test]
+fn a_statement_of_rows_is_a_fault_and_one_that_changes_no_schema_is_nothing() {
+    for word in ["INSERT", "UPDATE", "DELETE"] {
+        let message = format!(
+            r#"{{"data":null,"sql":"INSERT INTO t VALUES (1)","isDdl":false,"type":"{word}"}}"#
+        );
+        let fault = canal(&message).unwrap_err();
+        assert_eq!(fault.what, "a statement without its rows", "{word}");
+    }
+    let query = |rest: &str| canal(&format!(r#"{{"data":null,{rest},"type":"QUERY"}}"#)).unwrap();
+    for nothing in [
+        r#""sql":"INSERT INTO t VALUES (1)","isDdl":false"#,
+        r#""sql":"CREATE DATABASE d","isDdl":false"#,
+        r#""sql":"INSERT INTO t VALUES (1)""#,
+    ] {
+        assert!(query(nothing).is_empty(), "{nothing}");
+    }
+    let schema = query(r#""sql":"CREATE DATABASE d""#);
+    assert_eq!(schema[0].kind, Kind::Ddl(DdlKind::Database));
+}
+
+#[test]
+fn canal_types_without_their_parameters_are_the_widest() {
+    let decode = |is_bare, types: &str| {
+        let message =
+            format!(r#"{{"data":[{{"a":"1","at":null}}],"mysqlType":{types},"type":"INSERT"}}"#);
+        let mut decoder = CanalJsonDecoder::default().bare_types(is_bare);
+        let decoded = read(&mut decoder, &message).unwrap().remove(0);
+        (decoded.table.columns.iter())
+            .map(|column| column.kind.clone())
+            .collect::<Vec<_>>()
+    };
+    let decimal = |precision, scale| ColumnType::Decimal {
+        precision,
+        scale,
+        unsigned: false,
+    };
+    let at = |digits| ColumnType::DateTime { digits };
+    let bare = r#"{"a":"decimal","at":"datetime"}"#;
+    for told in [false, true] {
+        assert_eq!(decode(told, bare), [decimal(65, 30), at(6)]);
+    }
+    let whole = r#"{"a":"decimal(10,2)","at":"datetime"}"#;
+    assert_eq!(decode(false, whole), [decimal(10, 2), at(0)]);
+    // Only who is told knows that this producer tells no fraction digits.
+    let unclear = r#"{"a":"int","at":"datetime"}"#;
+    assert_eq!(decode(false, unclear)[1], at(0));
+    assert_eq!(decode(true, unclear)[1], at(6));
 }
 
 #[test]
@@ -336,6 +382,27 @@ fn wide_messages_take_time_and_room_in_proportion() {
         fault.unwrap_err().what,
         "the message has too many rows and columns"
     );
+    // Rows without a column take room too, and so does what every one of them has.
+    let rows = vec!["{}"; 300_000].join(",");
+    let long = "g".repeat(1 << 20);
+    let few = vec![r#"{"a":"1"}"#; 100].join(",");
+    for message in [
+        format!(r#"{{"type":"INSERT","data":[{rows}]}}"#),
+        format!(r#"{{"type":"INSERT","gtid":"{long}","data":[{few}]}}"#),
+    ] {
+        assert_eq!(
+            canal(&message).unwrap_err().what,
+            "the message has too many rows and columns"
+        );
+    }
+    // The rows of one message share their table, and a statement is no part of them.
+    let message = format!(r#"{{"type":"INSERT","sql":"{long}","data":[{few}]}}"#);
+    let decoded = canal(&message).unwrap();
+    assert!(std::sync::Arc::ptr_eq(
+        &decoded[0].table,
+        &decoded[99].table
+    ));
+    assert!(decoded.iter().all(|row| row.sql.is_empty()));
 }
 
 #[test]

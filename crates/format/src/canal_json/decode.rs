@@ -17,11 +17,18 @@ const FORMAT: &str = "canal-json";
 /// have: a small message must not take much memory.
 const CELLS_MAX: usize = 1 << 20;
 
+/// What a row takes beside its columns, counted in cells.
+const CELLS_OF_ROW: usize = 4;
+
+/// Rows times bytes of the transaction's id, which each of them has.
+const ID_BYTES_MAX: usize = 64 << 20;
+
 /// The decoder.
 #[derive(Debug, Default)]
 pub struct CanalJsonDecoder {
     old_data: OldData,
     timestamp_offset_seconds: i32,
+    is_bare: bool,
     document: Document,
 }
 
@@ -32,8 +39,17 @@ impl CanalJsonDecoder {
         Self {
             old_data,
             timestamp_offset_seconds,
+            is_bare: false,
             document: Document::default(),
         }
+    }
+
+    /// Says that `mysqlType` never has lengths, precisions and fraction digits, as DTS writes it. Without it
+    /// a message tells so where one of its types cannot stand without them.
+    #[must_use]
+    pub fn bare_types(mut self, is_bare: bool) -> Self {
+        self.is_bare = is_bare;
+        self
     }
 }
 
@@ -51,6 +67,7 @@ impl Decoder for CanalJsonDecoder {
             root,
             old_data: self.old_data,
             offset_seconds: self.timestamp_offset_seconds,
+            is_bare: self.is_bare,
         };
         let count = out.len();
         reader.read(out).inspect_err(|_| out.truncate(count))
@@ -64,14 +81,20 @@ struct Reader<'d> {
     root: Json<'d>,
     old_data: OldData,
     offset_seconds: i32,
+    is_bare: bool,
 }
 
 impl<'d> Reader<'d> {
     fn read(&self, out: &mut Vec<Decoded>) -> Result<(), Fault> {
         let (kind, mut warnings) = self.kind()?;
+        let Some(kind) = kind else {
+            return Ok(());
+        };
         warnings.extend(self.root.duplicates());
         let Kind::Row(operation) = kind else {
-            out.push(self.without_rows(kind, warnings));
+            let mut decoded = self.without_rows(kind, warnings);
+            decoded.sql = self.text("sql");
+            out.push(decoded);
             return Ok(());
         };
         let (data, old) = (
@@ -79,31 +102,46 @@ impl<'d> Reader<'d> {
             self.rows("old", &mut warnings)?,
         );
         if data.is_none() && (operation != Operation::Delete || old.is_none()) {
-            return self.statement(operation, warnings, out);
+            return Err(self.root.fault(match self.text("sql").is_empty() {
+                true => "there is no row in `data`",
+                // The server logs statements: what they did to which rows is not told.
+                false => "a statement without its rows",
+            }));
         }
         self.check_pairs(operation, data.as_deref(), old.as_deref(), &mut warnings)?;
         let table = self.table(data.as_deref(), old.as_deref())?;
         let rows = data.as_deref().or(old.as_deref()).unwrap_or_default();
-        if rows.len() > 1 && rows.len().saturating_mul(table.columns().len()) > CELLS_MAX {
+        let mut of_all = self.without_rows(kind, Vec::new());
+        let id_bytes = of_all.transaction.as_ref().map_or(0, String::len);
+        let cells = rows
+            .len()
+            .saturating_mul(table.columns().len() + CELLS_OF_ROW);
+        if rows.len() > 1
+            && (cells > CELLS_MAX || rows.len().saturating_mul(id_bytes) > ID_BYTES_MAX)
+        {
             return Err(self.root.fault("the message has too many rows and columns"));
         }
+        of_all.table = table.schema();
         for (index, row) in rows.iter().enumerate() {
             let before = (old.as_ref())
                 .and_then(|old| old.get(index))
                 .filter(|old| old.is_object());
-            let mut decoded = self.without_rows(kind, std::mem::take(&mut warnings));
-            decoded.table = table.schema();
+            let mut decoded = of_all.clone();
+            decoded.warnings = std::mem::take(&mut warnings);
             (decoded.before, decoded.after) = self.images(operation, &table, row, before)?;
             out.push(decoded);
         }
         Ok(())
     }
 
-    fn kind(&self) -> Result<(Kind, Vec<Fault>), Fault> {
-        let is_ddl = self.root.get("isDdl").and_then(|flag| flag.boolean()) == Some(true);
+    /// What the message is; none for one that says nothing of rows or schemas.
+    fn kind(&self) -> Result<(Option<Kind>, Vec<Fault>), Fault> {
+        let flag = self.root.get("isDdl").and_then(|flag| flag.boolean());
+        let is_ddl = flag == Some(true);
         let Some(member) = self.root.get("type") else {
             if is_ddl {
-                return Ok((Kind::Ddl(statement_kind(&self.text("sql"))), vec![]));
+                let kind = Kind::Ddl(statement_kind(&self.text("sql")));
+                return Ok((Some(kind), vec![]));
             }
             return Err(self.root.fault("there is no member `type`"));
         };
@@ -127,14 +165,19 @@ impl<'d> Reader<'d> {
             "RENAME" => Kind::Ddl(DdlKind::RenameTable),
             "CINDEX" => Kind::Ddl(DdlKind::CreateIndex),
             "DINDEX" => Kind::Ddl(DdlKind::DropIndex),
-            "DDL" | "INIT_DDL" | "QUERY" => Kind::Ddl(statement_kind(&self.text("sql"))),
+            "DDL" | "INIT_DDL" => Kind::Ddl(statement_kind(&self.text("sql"))),
+            // Canal's word for any other statement: of those only what changes a schema counts.
+            "QUERY" => match (flag, statement_kind(&self.text("sql"))) {
+                (Some(false), _) | (None, DdlKind::Other) => return Ok((None, warnings)),
+                (_, kind) => Kind::Ddl(kind),
+            },
             "XACOMMIT" => Kind::Commit,
             "XAROLLBACK" => Kind::Rollback,
             "MHEARTBEAT" | "TIDB_WATERMARK" => Kind::Heartbeat,
             _ if is_ddl => Kind::Ddl(statement_kind(&self.text("sql"))),
             _ => return Err(member.fault("an unknown type")),
         };
-        Ok((kind, warnings))
+        Ok((Some(kind), warnings))
     }
 
     fn text(&self, name: &str) -> String {
@@ -183,21 +226,6 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    /// A row operation without rows: the log has the statement instead.
-    fn statement(
-        &self,
-        operation: Operation,
-        mut warnings: Vec<Fault>,
-        out: &mut Vec<Decoded>,
-    ) -> Result<(), Fault> {
-        if operation == Operation::Read || self.text("sql").is_empty() {
-            return Err(self.root.fault("there is no row in `data`"));
-        }
-        warnings.push(self.root.fault("a statement without its rows"));
-        out.push(self.without_rows(Kind::Ddl(DdlKind::Other), warnings));
-        Ok(())
-    }
-
     fn table(
         &self,
         data: Option<&[Json<'d>]>,
@@ -205,9 +233,14 @@ impl<'d> Reader<'d> {
     ) -> Result<DecodedTable, Fault> {
         let mut table = DecodedTable::new(&self.text("database"), &self.text("table"));
         if let Some(types) = self.root.get("mysqlType") {
+            let is_bare = self.is_bare
+                || types.members().any(|(_, declared)| {
+                    (declared.text()).is_some_and(|text| declared::lacks_parameters(&text))
+                });
             for (name, declared) in types.members() {
                 let text = declared.text().unwrap_or_default();
-                let kind = declared::parse(&text).unwrap_or(ColumnType::Text { length_bytes: 4 });
+                let kind =
+                    declared::parse(&text, is_bare).unwrap_or(ColumnType::Text { length_bytes: 4 });
                 table.column(&name, &text, kind);
             }
         }
@@ -278,7 +311,7 @@ impl<'d> Reader<'d> {
             table: DecodedTable::new(&self.text("database"), &self.text("table")).schema(),
             before: None,
             after: None,
-            sql: self.text("sql"),
+            sql: String::new(),
             time_us: number("es").unwrap_or(0).saturating_mul(1000),
             id: number("id"),
             transaction: (!gtid.is_empty()).then_some(gtid),

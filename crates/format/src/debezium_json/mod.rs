@@ -21,7 +21,7 @@ pub use options::{BigintUnsigned, DecimalMode, Options, SchemaMode};
 pub(crate) use source::Connector;
 
 use crate::canal_json::Clock;
-use crate::{Encoder, FormatError, Messages, json};
+use crate::{Encoder, FormatError, Key, Messages, json};
 use change::event::DdlChange;
 use change::{Cell, Event, Image, Operation, RowChange, TransactionHeader};
 use source::Source;
@@ -48,24 +48,6 @@ impl DebeziumJson {
         }
     }
 
-    /// Appends the record key of a row: its key columns as an object, with its schema where messages
-    /// have theirs. False, and nothing, for a table without a key.
-    pub fn key(&mut self, row: &RowChange<'_>, image: &Image<'_>, out: &mut Vec<u8>) -> bool {
-        self.prepare(row);
-        let table = &self.tables[&table_key(row)];
-        if table.key.is_empty() {
-            return false;
-        }
-        out.extend_from_slice(&table.key_head);
-        for (index, column) in table.key.iter().enumerate() {
-            let text = &table.columns[*column as usize];
-            out.extend_from_slice(text.name(index == 0));
-            values::put_cell(out, text, image.cell(*column as usize), &self.options);
-        }
-        self.close(out);
-        true
-    }
-
     fn prepare(&mut self, row: &RowChange<'_>) {
         let options = &self.options;
         (self.tables)
@@ -89,9 +71,9 @@ impl DebeziumJson {
         let number = self.number(row);
         let table = &self.tables[&table_key(row)];
         out.extend_from_slice(&table.head);
-        self.put_side(out, table, row.before.as_ref());
+        self.put_side(out, row, row.before.as_ref())?;
         out.extend_from_slice(b",\"after\":");
-        self.put_side(out, table, row.after.as_ref());
+        self.put_side(out, row, row.after.as_ref())?;
         out.push(b',');
         let source = Source {
             head: &table.source,
@@ -133,22 +115,30 @@ impl DebeziumJson {
         self.event.1
     }
 
-    fn put_side(&self, out: &mut Vec<u8>, table: &TableText, image: Option<&Image<'_>>) {
+    fn put_side(
+        &self,
+        out: &mut Vec<u8>,
+        row: &RowChange<'_>,
+        image: Option<&Image<'_>>,
+    ) -> Result<(), FormatError> {
         let Some(image) = image else {
             out.extend_from_slice(b"null");
-            return;
+            return Ok(());
         };
+        let table = &self.tables[&table_key(row)];
         let mut first = true;
         out.push(b'{');
-        for (column, cell) in table.columns.iter().zip(image.cells()) {
+        for (index, (column, cell)) in table.columns.iter().zip(image.cells()).enumerate() {
             if cell == Cell::Unknown {
                 continue;
             }
             out.extend_from_slice(column.name(first));
             first = false;
-            values::put_cell(out, column, cell, &self.options);
+            values::put_cell(out, column, cell, &self.options)
+                .map_err(|what| not_carried(row, index, what))?;
         }
         out.push(b'}');
+        Ok(())
     }
 
     fn now_us(&self, header: &TransactionHeader) -> u64 {
@@ -219,6 +209,16 @@ impl DebeziumJson {
     }
 }
 
+/// A column's value that cannot be said.
+fn not_carried(row: &RowChange<'_>, column: usize, what: &str) -> FormatError {
+    let name = row.table.columns.get(column).map_or("", |c| &c.name);
+    FormatError {
+        format: FORMAT,
+        table: format!("{}.{}", row.table.database, row.table.name),
+        what: format!("column {name}: {what}"),
+    }
+}
+
 fn table_key(row: &RowChange<'_>) -> (u32, u32) {
     (row.table.table.0, row.table.version.0)
 }
@@ -254,6 +254,31 @@ impl Encoder for DebeziumJson {
             Event::Begin { .. } | Event::Commit { .. } => {}
         }
         Ok(())
+    }
+
+    /// The key columns as an object, with its schema where messages have theirs; as Debezium, none for a
+    /// table without a key.
+    fn key(
+        &mut self,
+        row: &RowChange<'_>,
+        image: &Image<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Key, FormatError> {
+        self.prepare(row);
+        let table = &self.tables[&table_key(row)];
+        if table.key.is_empty() {
+            return Ok(Key::None);
+        }
+        out.extend_from_slice(&table.key_head);
+        for (index, column) in table.key.iter().enumerate() {
+            let column = *column as usize;
+            let text = &table.columns[column];
+            out.extend_from_slice(text.name(index == 0));
+            values::put_cell(out, text, image.cell(column), &self.options)
+                .map_err(|what| not_carried(row, column, what))?;
+        }
+        self.close(out);
+        Ok(Key::Own)
     }
 
     fn not_carried(&self) -> u64 {

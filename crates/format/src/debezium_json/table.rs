@@ -15,7 +15,7 @@ pub(crate) struct ColumnText {
     pub labels: Labels,
     pub nullable: bool,
     pub is_point: bool,
-    /// Bits of an integer or BIT column, fraction digits of a DATETIME.
+    /// Bits of an integer or BIT column, fraction digits of a DECIMAL or DATETIME.
     pub width: u8,
 }
 
@@ -60,6 +60,7 @@ impl TableText {
                     ColumnType::Int { bytes, .. } => bytes.saturating_mul(8),
                     ColumnType::Bit { width } => *width,
                     ColumnType::DateTime { digits } => *digits,
+                    ColumnType::Decimal { scale, .. } => *scale,
                     _ => 0,
                 },
             }

@@ -8,18 +8,28 @@ use crate::{base64, java_number, json};
 use change::temporal::{self, DatePacked, DateTimePacked};
 use change::{Cell, Value};
 
+/// What is wrong with a decimal that its column's schema cannot say.
+const NO_DECIMAL: &str = "a decimal with more digits than its column has";
+
 /// Appends a known cell.
+///
+/// Errors: why its value cannot be carried.
 #[inline]
-pub(crate) fn put_cell(out: &mut Vec<u8>, column: &ColumnText, cell: Cell<'_>, options: &Options) {
+pub(crate) fn put_cell(
+    out: &mut Vec<u8>,
+    column: &ColumnText,
+    cell: Cell<'_>,
+    options: &Options,
+) -> Result<(), &'static str> {
     let Cell::Value(value) = cell else {
         out.extend_from_slice(b"null");
-        return;
+        return Ok(());
     };
     match value {
         Value::Int(_) | Value::Float(_) | Value::Double(_) => canal::put_value(out, value, 0),
         Value::UInt(v) => put_unsigned(out, column, v, options),
         Value::Text(text) | Value::Json(text) => json::put_string(out, text),
-        Value::Decimal(text) => put_decimal(out, text, options),
+        Value::Decimal(text) => return put_decimal(out, column, text, options),
         Value::Bytes(bytes) => put_base64(out, bytes),
         Value::DateTime { at, .. } => {
             put_datetime(out, column, at);
@@ -27,6 +37,7 @@ pub(crate) fn put_cell(out: &mut Vec<u8>, column: &ColumnText, cell: Cell<'_>, o
         Value::Timestamp { micros, digits } => put_instant(out, micros, digits),
         other => put_rare(out, column, other),
     }
+    Ok(())
 }
 
 fn put_rare(out: &mut Vec<u8>, column: &ColumnText, value: Value<'_>) {
@@ -79,18 +90,25 @@ fn put_unsigned(out: &mut Vec<u8>, column: &ColumnText, value: u64, options: &Op
     }
 }
 
-fn put_decimal(out: &mut Vec<u8>, text: &str, options: &Options) {
+/// The point is where the column has it, whatever fraction digits the text has: a reader takes the scale
+/// from the schema.
+fn put_decimal(
+    out: &mut Vec<u8>,
+    column: &ColumnText,
+    text: &str,
+    options: &Options,
+) -> Result<(), &'static str> {
     match options.decimal {
-        DecimalMode::Precise => match Unscaled::of(text) {
-            Some(unscaled) => put_base64(out, unscaled.bytes()),
-            // No DECIMAL of a server is as long; the text is all that can be said of it.
-            None => json::put_string(out, text),
-        },
+        DecimalMode::Precise => {
+            let unscaled = Unscaled::of(text, column.width).ok_or(NO_DECIMAL)?;
+            put_base64(out, unscaled.bytes());
+        }
         DecimalMode::String => json::put_string(out, text),
         DecimalMode::Double => {
             java_number::put_double(out, text.parse().unwrap_or(0.0));
         }
     }
+    Ok(())
 }
 
 fn put_base64(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -20,6 +20,7 @@ use super::{FILLER_BYTES_MAX, NAME};
 use crate::decode::{Decoded, Decoder, Fault, Kind};
 use cells::{Parts, Raw};
 use change::{DdlKind, Operation, SchemaVersion, TableId, TableSchema};
+use std::sync::Arc;
 
 /// More columns than any database has.
 pub const COLUMNS_MAX: usize = 32_768;
@@ -161,7 +162,7 @@ fn record(message: &[u8]) -> Result<Option<Decoded>, Fault> {
     }
     Ok(Some(Decoded {
         kind,
-        table,
+        table: Arc::new(table),
         before,
         after,
         sql: if is_row {
@@ -359,7 +360,7 @@ fn raw<'a>(r: &mut Reader<'a>) -> Result<Raw<'a>, Damage> {
     Ok(match r.branch(branch::COUNT)? as i64 {
         branch::NULL => Raw::Null,
         branch::INTEGER => {
-            r.int()?;
+            let precision = r.int()?;
             let digits = r.text()?;
             let digits = digits.strip_prefix('+').unwrap_or(digits);
             let unsigned = digits.strip_prefix('-').unwrap_or(digits);
@@ -367,7 +368,7 @@ fn raw<'a>(r: &mut Reader<'a>) -> Result<Raw<'a>, Damage> {
                 let what = "decimal digits";
                 return Err(Damage { offset: at, what });
             }
-            Raw::Integer(digits)
+            Raw::Integer(precision, digits)
         }
         branch::CHARACTER => Raw::Character(r.text()?, r.bytes()?),
         branch::DECIMAL => {

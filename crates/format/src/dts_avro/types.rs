@@ -239,6 +239,7 @@ fn postgres(oid: i32) -> Option<Named> {
         790 => ("money", VARCHAR),
         1186 => ("interval", VARCHAR),
         1560 => ("bit", VARCHAR),
+        1561 => ("bit[]", TEXT),
         1562 => ("varbit", VARCHAR),
         600 => ("point", TEXT),
         601 => ("lseg", TEXT),
@@ -250,6 +251,8 @@ fn postgres(oid: i32) -> Option<Named> {
         650 => ("cidr", VARCHAR),
         829 => ("macaddr", VARCHAR),
         869 => ("inet", VARCHAR),
+        2970 => ("txid_snapshot", TEXT),
+        3220 => ("pg_lsn", VARCHAR),
         3614 => ("tsvector", TEXT),
         3615 => ("tsquery", TEXT),
         _ => return None,
@@ -329,6 +332,14 @@ mod tests {
             let (oid, _) = wire(SourceKind::PostgreSql, &kind);
             assert!((0..4096).contains(&oid));
             assert!(named(3, oid).is_some(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_postgresql_that_only_dts_writes_are_known_by_their_name() {
+        let names = [(1561, "bit[]"), (2970, "txid_snapshot"), (3220, "pg_lsn")];
+        for (oid, name) in names {
+            assert_eq!(named(3, oid).map(|(declared, _)| declared), Some(name));
         }
     }
 

@@ -127,7 +127,9 @@ fn debezium_value(sample: &Sample, options: &debezium_json::Options) -> String {
     let table = debezium_json::table::TableText::new(&sample.table, options, connector);
     let mut out = Vec::new();
     let cell = Cell::Value(sample.value);
-    debezium_json::values::put_cell(&mut out, &table.columns[0], cell, options);
+    if let Err(what) = debezium_json::values::put_cell(&mut out, &table.columns[0], cell, options) {
+        return what.to_owned();
+    }
     code(out)
 }
 

@@ -452,6 +452,38 @@ fn dts_blocks_with_sizes_milliseconds_and_foreign_tags_are_read() {
 }
 
 #[test]
+fn dts_integers_take_the_range_of_their_number_and_unsigned_beyond_it() {
+    let kind = |number, precision, digits: &str| {
+        let value = bytes(|out| {
+            put_long(out, 1);
+            put_long(out, precision);
+            put_string(out, digits);
+        });
+        let column = Message::insert(0, number, value).decoded().table.columns[0].clone();
+        match column.kind {
+            ColumnType::Int { bytes, unsigned } => (bytes, unsigned, column.declared),
+            other => panic!("{other:?}"),
+        }
+    };
+    let signed = |bytes, name: &str| (bytes, false, name.to_owned());
+    let unsigned = |bytes, name: &str| (bytes, true, format!("{name} unsigned"));
+    assert_eq!(kind(1, 1, "127"), signed(1, "tinyint"));
+    assert_eq!(kind(1, 1, "-128"), signed(1, "tinyint"));
+    assert_eq!(kind(1, 1, "128"), unsigned(1, "tinyint"));
+    assert_eq!(kind(2, 2, "65535"), unsigned(2, "smallint"));
+    assert_eq!(kind(9, 3, "8388608"), unsigned(3, "mediumint"));
+    assert_eq!(kind(3, 4, "4294967295"), unsigned(4, "int"));
+    // The precision tells it of a small number too.
+    assert_eq!(kind(3, 8, "1"), unsigned(4, "int"));
+    assert_eq!(kind(3, 4, "1"), signed(4, "int"));
+    assert_eq!(kind(8, 8, "1"), signed(8, "bigint"));
+    assert_eq!(kind(8, 8, "18446744073709551615"), unsigned(8, "bigint"));
+    // A number that cannot be of the type is of a wider one.
+    assert_eq!(kind(2, 2, "65536"), signed(8, "bigint"));
+    assert_eq!(kind(3, 8, "-1"), signed(8, "bigint"));
+}
+
+#[test]
 fn dts_operations_that_are_no_rows_have_their_kind_or_are_left_out() {
     for (operation, kind) in [
         (4, Some(Kind::Begin)),

@@ -34,6 +34,8 @@ pub(crate) struct Told<'a> {
     pub types: Types,
     /// Whether the message holds the whole row.
     pub is_whole: bool,
+    /// Whether a column that the whole row lacks is NULL in it.
+    pub leaves_nulls_out: bool,
     /// Names of the key columns, where something beside the columns tells them; may be empty.
     pub key: &'a [String],
     /// The message's images.
@@ -55,6 +57,15 @@ pub(crate) struct Fit {
     /// By column of the table: the message's column; none where the message has the same columns.
     map: Option<Vec<Option<usize>>>,
     text: bool,
+    /// What stands for a column that the message lacks.
+    absent: Absent,
+}
+
+/// The cell of a column that a message lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Unknown,
+    Null,
 }
 
 /// See the module's page.
@@ -150,6 +161,10 @@ impl Tables {
     /// Shape: `batch` has an open transaction.
     pub fn fit(&mut self, told: &Told<'_>, batch: &mut Batch) -> Fit {
         let text = told.types == Types::Text;
+        let absent = match told.is_whole && told.leaves_nulls_out {
+            true => Absent::Null,
+            false => Absent::Unknown,
+        };
         let Some(index) = self.find(&told.schema.database, &told.schema.name) else {
             let mut schema = told.schema.clone();
             let last = self.tables.iter().map(|t| t.schema.table.0).max();
@@ -162,8 +177,12 @@ impl Tables {
             self.controls.schema(&schema, batch);
             self.push(schema);
             let table = self.tables.len() - 1;
-            let map = None;
-            return Fit { table, map, text };
+            return Fit {
+                table,
+                map: None,
+                text,
+                absent,
+            };
         };
         let known = &self.tables[index].schema;
         if !self.tables[index].altered && is_same(known, told) {
@@ -171,6 +190,7 @@ impl Tables {
                 table: index,
                 map: None,
                 text,
+                absent,
             };
         }
         let mut next = self.joined(index, told);
@@ -196,6 +216,7 @@ impl Tables {
             table: index,
             map: (!is_identity).then_some(map),
             text,
+            absent,
         }
     }
 
@@ -294,7 +315,10 @@ impl Fit {
         for at in 0..count {
             let from = self.map.as_ref().map_or(Some(at), |map| map[at]);
             let cell = from.and_then(|from| cells.get(from)).copied();
-            let cell = cell.unwrap_or(Cell::Unknown);
+            let cell = cell.unwrap_or(match self.absent {
+                Absent::Unknown => Cell::Unknown,
+                Absent::Null => Cell::Null,
+            });
             match self.text {
                 true => put_text(out, cell),
                 false => put_cell(out, cell),
@@ -399,7 +423,10 @@ fn widen(known: &mut Column, told: &Column) {
         },
         (_, told) => told.clone(),
     };
-    if std::mem::discriminant(&known.kind) != std::mem::discriminant(&told.kind) {
+    let is_unsigned = |kind: &T| matches!(kind, T::Int { unsigned: true, .. });
+    let becomes_unsigned = is_unsigned(&told.kind) && !is_unsigned(&known.kind);
+    if becomes_unsigned || std::mem::discriminant(&known.kind) != std::mem::discriminant(&told.kind)
+    {
         known.declared.clone_from(&told.declared);
     }
     known.kind = kind;

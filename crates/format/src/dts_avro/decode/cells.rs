@@ -17,8 +17,8 @@ pub(super) enum Raw<'a> {
     Unknown,
     /// `EmptyObject.NULL`, which nobody writes.
     EmptyNull,
-    /// Digits with an optional minus.
-    Integer(&'a str),
+    /// Precision, and digits with an optional minus.
+    Integer(i32, &'a str),
     /// Charset and bytes.
     Character(&'a str, &'a [u8]),
     Decimal(&'a str),
@@ -125,7 +125,7 @@ pub(super) fn put(
             put_cell(out, Cell::Null);
             return Ok(Some("an empty object that says NULL"));
         }
-        Raw::Integer(digits) => put_integer(out, kind, digits),
+        Raw::Integer(_, digits) => put_integer(out, kind, digits),
         Raw::Character(charset, bytes) => return Ok(put_character(out, kind, charset, bytes)),
         Raw::Decimal(text) => return Ok(put_decimal(out, text)),
         Raw::Float(value) if *kind == ColumnType::Float => {

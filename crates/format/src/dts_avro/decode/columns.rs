@@ -122,15 +122,13 @@ fn settle(named: Option<Named>, samples: [Option<&Raw<'_>>; 2]) -> Named {
 fn narrow(declared: &'static str, kind: ColumnType, raw: &Raw<'_>) -> Named {
     use ColumnType as T;
     let fits = match (raw, &kind) {
-        (Raw::Integer(digits), T::Int { bytes, .. }) if digits.parse::<i64>().is_err() => {
-            let (bytes, unsigned) = (*bytes, true);
-            return match digits.parse::<u64>() {
-                Ok(_) => (declared, T::Int { bytes, unsigned }),
-                Err(_) => ("decimal", DECIMAL),
-            };
+        (Raw::Integer(precision, digits), T::Int { bytes, unsigned }) => {
+            // INT UNSIGNED has the precision of a number that is too wide for its readers otherwise.
+            let unsigned = *unsigned || (declared == "int" && *precision == 8);
+            return integer(declared, (*bytes, unsigned), digits);
         }
-        (Raw::Integer(digits), T::Bit { .. }) => digits.parse::<u64>().is_ok(),
-        (Raw::Integer(_), kind) => matches!(kind, T::Int { .. } | T::Decimal { .. }),
+        (Raw::Integer(_, digits), T::Bit { .. }) => digits.parse::<u64>().is_ok(),
+        (Raw::Integer(..), kind) => matches!(kind, T::Int { .. } | T::Decimal { .. }),
         (Raw::Decimal(text), T::Decimal { scale, .. }) => {
             return (declared, decimal(text, *scale));
         }
@@ -190,6 +188,40 @@ fn narrow(declared: &'static str, kind: ColumnType, raw: &Raw<'_>) -> Named {
     }
 }
 
+/// An integer column that holds this number too: of the size that its number tells, UNSIGNED where the
+/// range wants that, or wider where the writer's number is too small.
+fn integer(declared: &'static str, (bytes, unsigned): (u8, bool), digits: &str) -> Named {
+    let int = |bytes, unsigned| ColumnType::Int { bytes, unsigned };
+    let Ok(number) = digits.parse::<i128>() else {
+        return ("decimal", DECIMAL);
+    };
+    let fits = |bytes: u8, unsigned| {
+        let bits = u32::from(bytes.min(8)) * 8;
+        match unsigned {
+            true => (0..1i128 << bits).contains(&number),
+            false => (-1i128 << (bits - 1)..1i128 << (bits - 1)).contains(&number),
+        }
+    };
+    match () {
+        () if !unsigned && fits(bytes, false) => (declared, int(bytes, false)),
+        () if fits(bytes, true) => (unsigned_name(declared), int(bytes, true)),
+        () if fits(8, false) => ("bigint", int(8, false)),
+        () if fits(8, true) => ("bigint unsigned", int(8, true)),
+        () => ("decimal", DECIMAL),
+    }
+}
+
+fn unsigned_name(declared: &'static str) -> &'static str {
+    match declared {
+        "tinyint" => "tinyint unsigned",
+        "smallint" => "smallint unsigned",
+        "mediumint" => "mediumint unsigned",
+        "int" => "int unsigned",
+        "bigint" => "bigint unsigned",
+        other => other,
+    }
+}
+
 fn decimal(text: &str, scale: u8) -> ColumnType {
     let fraction = match text.split_once('.') {
         Some((_, fraction)) if is_plain(text) => fraction.len().min(255) as u8,
@@ -218,25 +250,9 @@ fn of_word(word: &str) -> Option<Named> {
 /// The type of a value whose number says nothing, or something else.
 fn of_value(raw: &Raw<'_>) -> Named {
     use ColumnType as T;
-    let (bytes, digits) = (8, 6);
+    let digits = 6;
     match raw {
-        Raw::Integer(text) => match (text.parse::<i64>(), text.parse::<u64>()) {
-            (Ok(_), _) => (
-                "bigint",
-                T::Int {
-                    bytes,
-                    unsigned: false,
-                },
-            ),
-            (_, Ok(_)) => (
-                "bigint",
-                T::Int {
-                    bytes,
-                    unsigned: true,
-                },
-            ),
-            _ => ("decimal", DECIMAL),
-        },
+        Raw::Integer(_, digits) => integer("bigint", (8, false), digits),
         Raw::Decimal(text) => ("decimal", decimal(text, 0)),
         Raw::Float(_) => ("double", T::Double),
         Raw::Timestamp(..) | Raw::Zoned(..) => ("timestamp", T::Timestamp { digits }),

@@ -65,6 +65,8 @@ impl Capture {
             schema: &decoded.table,
             types,
             is_whole,
+            // SharePlex's default: what an inserted row does not name is NULL.
+            leaves_nulls_out: self.format == FormatName::SharePlexJson,
             key,
             images: [decoded.before.as_deref(), decoded.after.as_deref()],
         };

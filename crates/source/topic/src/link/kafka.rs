@@ -7,7 +7,7 @@ use crate::lag::{End, Seen};
 use crate::partition::Partition;
 use change::SourceError;
 use change::contract::ErrorKind;
-use kafka_client::{Mechanism, code_of, verdict};
+use kafka_client::{code_of, give_token, verdict};
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -24,9 +24,6 @@ use std::time::{Duration, Instant};
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions while messages flow wait at most this long.
 const SHORT_CALL_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The wish for a token is there when the client is; this is more than it takes.
-const TOKEN_WAIT: Duration = Duration::from_millis(100);
 
 /// What the client tells between calls.
 #[derive(Clone, Default)]
@@ -114,10 +111,8 @@ impl KafkaLink {
         let consumer: BaseConsumer<Context> = client
             .create_with_context(context.clone())
             .map_err(|error| invalid(error.to_string(), "check security and properties"))?;
-        if config.security.mechanism == Some(Mechanism::OauthBearer) {
-            // The client wants its first token before any question; the wish comes by polling.
-            consumer.poll(TOKEN_WAIT);
-        }
+        give_token(consumer.client(), &config.security)
+            .map_err(|refused| invalid(refused.detail, refused.hint))?;
         Ok(Self {
             consumer,
             context,

@@ -46,6 +46,7 @@ fn told(schema: &TableSchema, types: Types, is_whole: bool) -> Told<'_> {
         schema,
         types,
         is_whole,
+        leaves_nulls_out: false,
         key: &[],
         images: [None, None],
     }
@@ -119,6 +120,29 @@ fn what_no_one_tells_is_text_and_null_tells_nothing() {
     let second = schema(&[("id", VARCHAR), ("n", INT)], &[]);
     tables.fit(&told(&second, Types::Text, true), &mut batch);
     assert_eq!(schemas_in(&batch), 1);
+}
+
+#[test]
+fn a_column_that_an_inserted_row_leaves_out_is_null_where_nulls_are_left_out() {
+    let mut tables = Tables::default();
+    let mut batch = Batch::default();
+    let whole = schema(&[("id", VARCHAR), ("name", VARCHAR)], &[]);
+    tables.fit(&told(&whole, Types::Text, true), &mut batch);
+    let short = schema(&[("id", VARCHAR)], &[]);
+    let id = Cell::Value(Value::Text("7"));
+    for (is_whole, leaves_nulls_out, absent) in [
+        (true, true, Cell::Null),
+        (true, false, Cell::Unknown),
+        // What an update does not name stays as it was.
+        (false, true, Cell::Unknown),
+    ] {
+        let mut told = told(&short, Types::Text, is_whole);
+        told.leaves_nulls_out = leaves_nulls_out;
+        let fit = tables.fit(&told, &mut batch);
+        let mut out = Vec::new();
+        fit.put(&image(&[id]), &mut out);
+        assert_eq!(out, image(&[id, absent]));
+    }
 }
 
 #[test]
