@@ -3,8 +3,11 @@
 use bytes::Bytes;
 use std::io::Read;
 
-/// The longest body that is inflated: far above what brokers take, far below what one message may cost.
-const BODY_BYTES_MAX: u64 = 256 << 20;
+/// The longest body that is inflated: far above what brokers take, and what decoders read at most.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+
+/// The largest window that a body may ask for, as a power of two: no more than the body may have.
+const WINDOW_LOG_MAX: u32 = 26;
 
 // Source: Apache RocketMQ, `MessageSysFlag`.
 const COMPRESSED: i32 = 1;
@@ -21,10 +24,13 @@ pub(crate) fn inflate(flags: i32, body: &Bytes) -> Result<Bytes, &'static str> {
     }
     match flags & KIND {
         LZ4 => Err("its body is compressed with LZ4; have its producer use ZLIB or ZSTD"),
-        ZSTD => match zstd::Decoder::new(body.as_ref()) {
-            Ok(decoder) => read(decoder),
-            Err(_) => Err(NOT_DEFLATED),
-        },
+        ZSTD => {
+            let decoder = zstd::Decoder::new(body.as_ref()).and_then(|mut decoder| {
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Ok(decoder)
+            });
+            decoder.map_or(Err(NOT_DEFLATED), read)
+        }
         // Producers before 5.0 tell no kind.
         _ => read(flate2::read::ZlibDecoder::new(body.as_ref())),
     }
@@ -37,7 +43,7 @@ fn read(decoder: impl Read) -> Result<Bytes, &'static str> {
     let length = decoder.take(BODY_BYTES_MAX + 1).read_to_end(&mut out);
     match length {
         Err(_) => Err(NOT_DEFLATED),
-        Ok(length) if length as u64 > BODY_BYTES_MAX => Err("its body inflates beyond 256 MiB"),
+        Ok(length) if length as u64 > BODY_BYTES_MAX => Err("its body inflates beyond 64 MiB"),
         Ok(_) => Ok(out.into()),
     }
 }
@@ -64,5 +70,16 @@ mod tests {
         let cut = zlib.slice(..zlib.len() - 6);
         assert_eq!(inflate(COMPRESSED, &cut), Err(NOT_DEFLATED));
         assert!(inflate(COMPRESSED | LZ4, &text).is_err());
+    }
+
+    #[test]
+    fn a_small_body_does_not_become_a_huge_one() {
+        let zeros = std::io::repeat(0).take(BODY_BYTES_MAX + 1);
+        let small = Bytes::from(zstd::encode_all(zeros, 1).unwrap());
+        assert!(small.len() < 1 << 20);
+        assert_eq!(
+            inflate(COMPRESSED | ZSTD, &small),
+            Err("its body inflates beyond 64 MiB")
+        );
     }
 }

@@ -7,10 +7,11 @@
 mod lane;
 
 use crate::client::is_without_route;
+use crate::inflate::inflate;
 use crate::{Client, Connection, Failed, Found, Refusal, failed, refusal};
 use bytes::Bytes;
 use cheetah_string::CheetahString;
-use lane::{Lane, Pulled, watch_ends};
+use lane::{Lane, Packed, Pulled, watch_ends};
 #[expect(deprecated, reason = "see `Client::consumer`")]
 use rocketmq_client_rust::DefaultMQPullConsumer;
 use rocketmq_client_rust::{ClientError, ClientResult};
@@ -139,7 +140,7 @@ pub struct Reader {
     tasks: Vec<AbortHandle>,
     sender: Sender<Pulled>,
     receiver: Receiver<Pulled>,
-    current: Option<(usize, std::vec::IntoIter<Message>)>,
+    current: Option<(usize, std::vec::IntoIter<Packed>)>,
     /// Last, so that the tasks' runtime outlives them.
     client: Client,
 }
@@ -281,8 +282,8 @@ impl Reader {
     pub fn next(&mut self, wait: Duration) -> Option<Arrival> {
         loop {
             if let Some((index, messages)) = &mut self.current {
-                if let Some(message) = messages.next() {
-                    return Some(Arrival::Message(*index, message));
+                if let Some(packed) = messages.next() {
+                    return Some(Arrival::Message(*index, inflated(packed)));
                 }
                 self.current = None;
             }
@@ -314,6 +315,18 @@ impl Reader {
             },
         }
     }
+}
+
+/// Inflates a body where its producer compressed it: one at a time, when it is taken.
+fn inflated(packed: Packed) -> Message {
+    let Packed { mut message, flags } = packed;
+    if message.fault.is_none() {
+        match inflate(flags, &message.body) {
+            Ok(body) => message.body = body,
+            Err(fault) => message.fault = Some(fault),
+        }
+    }
+    message
 }
 
 impl Drop for Reader {

@@ -1,7 +1,6 @@
 //! One queue: pull, hand over, wait at its end, try again.
 
 use super::{Consumer, Message, Shared, Trouble, trouble_of};
-use crate::inflate::inflate;
 use bytes::Bytes;
 use cheetah_string::CheetahString;
 use rocketmq_client_rust::{ClientResult, MessageSelector, PullOptions, PullResult, PullStatus};
@@ -35,7 +34,14 @@ const INNER_BATCH_FLAG: i32 = 1 << 7;
 /// What one pull gave.
 pub(crate) struct Pulled {
     pub index: usize,
-    pub outcome: Result<Vec<Message>, Trouble>,
+    pub outcome: Result<Vec<Packed>, Trouble>,
+}
+
+/// A message as it was pulled: what waits to be taken is not inflated yet.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub message: Message,
+    pub flags: i32,
 }
 
 /// See the module's page.
@@ -54,7 +60,7 @@ pub(crate) struct Lane {
 /// What follows a pull.
 enum Step {
     /// These are next.
-    Take(Vec<Message>),
+    Take(Vec<Packed>),
     /// The queue's end, or nothing yet: ask again.
     Nothing,
     /// The client read none of the messages that came: ask for the first alone.
@@ -158,7 +164,7 @@ impl Lane {
     }
 
     /// False when nobody takes it.
-    async fn hand_over(&self, outcome: Result<Vec<Message>, Trouble>) -> bool {
+    async fn hand_over(&self, outcome: Result<Vec<Packed>, Trouble>) -> bool {
         let pulled = Pulled {
             index: self.index,
             outcome,
@@ -189,13 +195,14 @@ fn take(next: &mut i64, found: &[MessageExt], ask: Ask) -> Step {
         }
         let offset = *next;
         *next += 1;
-        return Step::Take(vec![Message {
+        let message = Message {
             offset,
             time_ms: 0,
             key: None,
             body: Bytes::new(),
             fault: Some("rocketmq's client cannot read it"),
-        }]);
+        };
+        return Step::Take(vec![Packed { message, flags: 0 }]);
     }
     let mut messages = Vec::with_capacity(found.len());
     let mut before: Option<(i64, i64)> = None;
@@ -221,17 +228,15 @@ fn take(next: &mut i64, found: &[MessageExt], ask: Ask) -> Step {
             break;
         }
         *next = offset + 1;
-        let raw = message.body().unwrap_or_default();
-        let (body, fault) = match inflate(message.sys_flag(), &raw) {
-            Ok(body) => (body, None),
-            Err(fault) => (raw, Some(fault)),
-        };
-        messages.push(Message {
-            offset,
-            time_ms: message.born_timestamp(),
-            key: message.property("KEYS").map(CheetahString::from_slice),
-            body,
-            fault,
+        messages.push(Packed {
+            flags: message.sys_flag(),
+            message: Message {
+                offset,
+                time_ms: message.born_timestamp(),
+                key: message.property("KEYS").map(CheetahString::from_slice),
+                body: message.body().unwrap_or_default(),
+                fault: None,
+            },
         });
     }
     match messages.is_empty() {
@@ -276,7 +281,7 @@ mod tests {
     /// Offsets that are taken, and the next one.
     fn taken(mut next: i64, found: &[MessageExt]) -> (Vec<i64>, i64) {
         match take(&mut next, found, Ask::Wait) {
-            Step::Take(messages) => (messages.iter().map(|m| m.offset).collect(), next),
+            Step::Take(messages) => (messages.iter().map(|m| m.message.offset).collect(), next),
             _ => (Vec::new(), next),
         }
     }
@@ -317,7 +322,7 @@ mod tests {
         let Step::Take(messages) = take(&mut next, &[], Ask::One) else {
             panic!("it is passed over");
         };
-        assert!(messages[0].fault.is_some());
-        assert_eq!((messages[0].offset, next), (4, 5));
+        assert!(messages[0].message.fault.is_some());
+        assert_eq!((messages[0].message.offset, next), (4, 5));
     }
 }
