@@ -9,11 +9,13 @@
 
 mod context;
 mod security;
+mod token;
 mod verdict;
 
 pub use change::contract::Refused;
 pub use context::Context;
 pub use security::{Mechanism, Protocol, Security};
+pub use token::give_token;
 pub use verdict::{code_of, verdict};
 
 use rdkafka::config::ClientConfig;

@@ -79,6 +79,12 @@ pub enum Mechanism {
 }
 
 impl Security {
+    /// Whether clients want a token before they are asked anything: see [`crate::give_token`].
+    pub fn wants_token(&self) -> bool {
+        let is_sasl = matches!(self.protocol, Protocol::SaslPlaintext | Protocol::SaslSsl);
+        is_sasl && self.mechanism == Some(Mechanism::OauthBearer)
+    }
+
     pub(crate) fn apply(&self, client: &mut ClientConfig) -> Result<(), Refused> {
         let (protocol, sasl) = match self.protocol {
             Protocol::Plaintext => ("plaintext", false),

@@ -1,7 +1,8 @@
 //! Errors of files as the contract's.
 
-use change::SinkError;
-use change::contract::ErrorKind;
+use change::contract::{ErrorKind, Rejection};
+use change::{Event, SinkError};
+use format::FormatError;
 use std::io;
 use std::path::Path;
 
@@ -21,6 +22,21 @@ pub(crate) fn io_error(operation: &str, path: &Path, error: &io::Error) -> SinkE
         .hint(hint)
 }
 
-pub(crate) fn encode_error(error: format::FormatError) -> SinkError {
-    SinkError::new(ErrorKind::Unsupported, "encode", error.to_string())
+/// What the format cannot say of a row is set aside; of anything else it ends the sink.
+pub(crate) fn encode_error(event: &Event<'_>, error: &FormatError) -> SinkError {
+    let Event::Row(row) = event else {
+        return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
+    };
+    let rejection = Rejection {
+        table: error.table.clone(),
+        key_token: Some(row.key_token),
+        sequence: row.sequence,
+        target: format!("format {}", error.format),
+        key_columns: Vec::new(),
+        reason: error.what.clone(),
+    };
+    SinkError {
+        rejection: Some(Box::new(rejection)),
+        ..SinkError::new(ErrorKind::Invalid, "encode", error.to_string())
+    }
 }

@@ -198,7 +198,7 @@ impl Sink for FileSink {
         self.messages.clear();
         self.encoder
             .encode(event, &mut self.messages)
-            .map_err(encode_error)?;
+            .map_err(|error| encode_error(event, &error))?;
         put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
         // A large transaction is written through; the cursor alone decides what counts.
         if self.pending.len() > 1 << 20 {

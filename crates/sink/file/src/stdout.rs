@@ -54,7 +54,7 @@ impl Sink for StdoutSink {
         self.messages.clear();
         self.encoder
             .encode(event, &mut self.messages)
-            .map_err(encode_error)?;
+            .map_err(|error| encode_error(event, &error))?;
         put_messages(&mut self.pending, &self.messages, self.encoder.is_binary());
         if self.pending.len() > 256 << 10 {
             self.write_out()

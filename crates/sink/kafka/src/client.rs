@@ -3,9 +3,9 @@
 use crate::config::{CreateTopics, Delivery, KafkaConfig};
 use crate::error::{broker_error, invalid};
 use change::SinkError;
-use kafka_client::Connection;
+use kafka_client::{Connection, give_token};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::client::{ClientContext, OAuthToken};
+use rdkafka::client::{Client, ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -97,6 +97,24 @@ pub(crate) fn base(config: &KafkaConfig) -> Result<ClientConfig, SinkError> {
         .map_err(|refused| invalid(refused.detail, refused.hint))
 }
 
+/// Gives a client that was just made what it needs before its first question.
+pub(crate) fn ready(client: &Client<Context>, config: &KafkaConfig) -> Result<(), SinkError> {
+    give_token(client, &config.security).map_err(|refused| invalid(refused.detail, refused.hint))
+}
+
+/// Makes a producer.
+fn made(
+    client: &ClientConfig,
+    config: &KafkaConfig,
+    context: Context,
+) -> Result<BaseProducer<Context>, SinkError> {
+    let producer: BaseProducer<Context> = client
+        .create_with_context(context)
+        .map_err(|error| invalid(error.to_string(), "check security and properties"))?;
+    ready(producer.client(), config)?;
+    Ok(producer)
+}
+
 /// Properties of the producer. With `one_by_one`, every record is a batch of its own.
 pub(crate) fn producer(
     config: &KafkaConfig,
@@ -132,9 +150,7 @@ pub(crate) fn producer(
     } else {
         client.set("message.timeout.ms", &timeout_ms);
     }
-    client
-        .create_with_context(context)
-        .map_err(|error| invalid(error.to_string(), "check security and properties"))
+    made(&client, config, context)
 }
 
 /// How many partitions a topic has; makes it first where that is asked for and `is_known` does not say
@@ -201,13 +217,13 @@ fn create(
     wanted: &CreateTopics,
     settings: &[(&str, &str)],
 ) -> Result<(), KafkaError> {
-    let client = base(config).map_err(|error| {
-        KafkaError::AdminOp({
-            tracing::warn!("{error}");
-            RDKafkaErrorCode::InvalidConfig
-        })
-    })?;
+    let invalid = |error: SinkError| {
+        tracing::warn!("{error}");
+        KafkaError::AdminOp(RDKafkaErrorCode::InvalidConfig)
+    };
+    let client = base(config).map_err(invalid)?;
     let admin: AdminClient<Context> = client.create_with_context(context(config))?;
+    ready(admin.inner(), config).map_err(invalid)?;
     let replication = TopicReplication::Fixed(wanted.replication.unwrap_or(-1));
     let mut new = NewTopic::new(topic, wanted.partitions, replication);
     for (name, value) in settings {
@@ -244,6 +260,7 @@ pub(crate) fn is_compacted(config: &KafkaConfig, topic: &str) -> Option<bool> {
         .ok()?
         .create_with_context(context(config))
         .ok()?;
+    ready(admin.inner(), config).ok()?;
     let options = AdminOptions::new().request_timeout(Some(CALL_TIMEOUT));
     let resource = ResourceSpecifier::Topic(topic);
     let described = pollster::block_on(admin.describe_configs([&resource], &options)).ok()?;
@@ -256,9 +273,7 @@ pub(crate) fn check(config: &KafkaConfig, topics: &[String]) -> Result<Vec<Strin
     let context = context(config);
     let mut client = base(config)?;
     client.set("socket.connection.setup.timeout.ms", "5000");
-    let producer: BaseProducer<Context> = client
-        .create_with_context(context.clone())
-        .map_err(|error| invalid(error.to_string(), "check security and properties"))?;
+    let producer = made(&client, config, context.clone())?;
     let metadata = match producer.client().fetch_metadata(None, CALL_TIMEOUT) {
         Ok(metadata) => metadata,
         Err(error) => {

@@ -47,16 +47,16 @@ pub struct KafkaConfig {
     /// Partitions that a DDL statement goes to: `first`, or `all` of the topic. Default first.
     #[serde(default)]
     pub ddl_partitions: DdlPartitions,
-    /// After each delete a record with the same key and no value, for compacted topics. Needs a `key`.
-    /// Default false.
+    /// After each delete a record with the same key and no value, for compacted topics; also for the old
+    /// key of a row that moves to another one. Needs a `key`. Default false.
     #[serde(default)]
     pub tombstones: bool,
     /// Record headers `sequence` (the journal's, decimal), `table` and `op` (`insert`, `update`,
     /// `delete`, `read`, `ddl`). Default false.
     #[serde(default)]
     pub headers: bool,
-    /// The record's key: `primary_key` (its columns' texts joined by `^`) or `none`. Default
-    /// primary_key.
+    /// The record's key: `primary_key` (its columns' texts joined by `^`; of debezium-json the object of
+    /// its columns that Debezium's consumers expect) or `none`. Default primary_key.
     #[serde(default)]
     pub key: KeyConfig,
     /// The messages' format. Default canal-json.
@@ -167,7 +167,7 @@ pub enum DdlPartitions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyConfig {
-    /// The key columns' texts joined by `^`.
+    /// The key columns' texts joined by `^`, or the format's own form of them.
     #[default]
     PrimaryKey,
     /// No key, as Canal does.

@@ -111,9 +111,11 @@ pub(crate) fn consumer(
     client.set("enable.auto.commit", "false");
     client.set("isolation.level", isolation);
     client.set("enable.partition.eof", "true");
-    client
+    let consumer: BaseConsumer<Context> = client
         .create_with_context(client::context(config))
-        .map_err(|error| broker_error("read cursor", &config.brokers, &error))
+        .map_err(|error| broker_error("read cursor", &config.brokers, &error))?;
+    client::ready(consumer.client(), config)?;
+    Ok(consumer)
 }
 
 /// Where the topic begins and ends, once nothing on it is undecided. After a broker's crash a decided

@@ -31,6 +31,7 @@ impl CommittedReader {
         let consumer: BaseConsumer<Context> = client
             .create_with_context(client::context(config))
             .map_err(failed)?;
+        client::ready(consumer.client(), config)?;
         let metadata = consumer
             .fetch_metadata(Some(topic), CALL_TIMEOUT)
             .map_err(failed)?;

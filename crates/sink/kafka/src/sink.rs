@@ -12,8 +12,8 @@ use crate::template::Template;
 use crate::undecided;
 use change::contract::{ErrorKind, Rejection};
 use change::event::{Ahead, DdlChange, Heartbeat};
-use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
-use format::{Encoder, Messages, key_text};
+use change::{Cursor, Event, Image, Operation, RowChange, Sink, SinkError, TableSchema};
+use format::{Encoder, FormatError, Key, Messages, key_text};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::metadata::Metadata;
@@ -79,12 +79,26 @@ impl OneByOne {
 }
 
 /// One record of the running batch, to name it if it is refused.
+#[derive(Debug, Clone)]
 struct Sent {
     topic: Arc<str>,
+    /// `database.table`; empty for what belongs to no table, and then nothing is set aside for it.
     table: Arc<str>,
-    key_token: u64,
+    /// Hash of the row's key; none for what is no row: a refusal then means the whole table.
+    key_token: Option<u64>,
     sequence: u64,
     op: &'static str,
+}
+
+/// What of an event is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// The messages of events before it.
+    Earlier,
+    /// Its own messages.
+    Own,
+    /// A record without a value.
+    Tombstone,
 }
 
 /// Writes to Kafka.
@@ -112,7 +126,14 @@ pub struct KafkaSink {
     partitions_seen: Instant,
     key_names: HashMap<Arc<str>, Vec<String>>,
     messages: Messages,
+    /// The text that chose the partition, then the record's key.
     key: Vec<u8>,
+    /// The record's key where the format has one of its own.
+    own_key: Vec<u8>,
+    /// Whether records get `key`, which may be an empty text.
+    has_key: bool,
+    /// Where the last row that waits in the encoder would have gone.
+    held: Option<(Sent, i32)>,
     sent: Vec<Sent>,
     /// A broker refuses a batch as a whole: which record it means shows when each is a batch of its own.
     one_by_one: OneByOne,
@@ -138,11 +159,19 @@ impl KafkaSink {
         }
         let topics = Topics::new(&config)?;
         if encoder.wants_marks()
-            && (config.partition_by != PartitionBy::First || topics.only().is_none())
+            && (config.partition_by != PartitionBy::First
+                || !config.partition_columns.is_empty()
+                || topics.only().is_none())
         {
             return Err(invalid(
                 "messages of whole transactions or row groups need the order of all",
-                "set partition_by: first, and one topic without placeholders",
+                "set partition_by: first, no partition_columns, and one topic without placeholders",
+            ));
+        }
+        if encoder.heartbeat_period().is_some() && topics.only().is_none() {
+            return Err(invalid(
+                "heartbeats belong to no table",
+                "set one topic without {database} and {table}, and no `topics`",
             ));
         }
         if encoder.may_hold() && config.key != KeyConfig::None {
@@ -177,6 +206,9 @@ impl KafkaSink {
             key_names: HashMap::new(),
             messages: Messages::default(),
             key: Vec::new(),
+            own_key: Vec::new(),
+            has_key: false,
+            held: None,
             sent: Vec::new(),
             one_by_one: OneByOne::No,
             in_transaction: false,
@@ -443,39 +475,49 @@ impl KafkaSink {
         }
     }
 
+    /// Encodes an event, and sends what it completes of the events before it.
     fn encode(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
         self.messages.clear();
-        self.encoder
-            .encode(event, &mut self.messages)
-            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))
+        let encoded = self.encoder.encode(event, &mut self.messages);
+        encoded.map_err(|error| self.not_carried(event, &error))?;
+        if !self.messages.has_earlier() {
+            return Ok(());
+        }
+        let Some((sent, partition)) = self.held.take() else {
+            let detail = "rows waited in the encoder, and nobody knows where they go";
+            return Err(SinkError::new(ErrorKind::Internal, "write", detail));
+        };
+        self.has_key = false;
+        self.send(sent, partition, Load::Earlier)
+    }
+
+    /// What the format cannot say of a row is set aside, as what the brokers refuse is.
+    fn not_carried(&self, event: &Event<'_>, error: &FormatError) -> SinkError {
+        let Event::Row(row) = event else {
+            return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
+        };
+        let key_names = self.key_names.get(error.table.as_str());
+        rejected(Rejection {
+            table: error.table.clone(),
+            key_token: Some(row.key_token),
+            sequence: row.sequence,
+            target: format!("format {}", error.format),
+            key_columns: key_names.cloned().unwrap_or_default(),
+            reason: error.what.clone(),
+        })
     }
 
     fn send_row(&mut self, row: &RowChange<'_>, id: (u32, u32)) -> Result<(), SinkError> {
         self.encode(&Event::Row(*row))?;
-        let image = match row.operation {
-            Operation::Delete => row.before,
-            _ => row.after,
-        };
         let route = &self.routes[&id];
         let (topic, count) = match (&route.snapshot, row.operation) {
             (Some((topic, count)), Operation::Read) => (topic, *count),
             _ => (&route.topic, route.partition_count),
         };
-        let seen = (row.table, image.as_ref());
-        let partition = route.partition(&self.config, count, seen, &mut self.key);
-        // Spread by its key, a row's key text is there already.
-        match (self.config.key, &image) {
-            (KeyConfig::PrimaryKey, Some(_)) if route.splits_key_changes() => {}
-            (KeyConfig::PrimaryKey, Some(image)) => {
-                self.key.clear();
-                key_text::put_key(&mut self.key, row.table, image);
-            }
-            _ => self.key.clear(),
-        }
         let sent = Sent {
             topic: Arc::clone(topic),
             table: Arc::clone(&route.table),
-            key_token: row.key_token,
+            key_token: Some(row.key_token),
             sequence: row.sequence,
             op: match row.operation {
                 Operation::Insert => "insert",
@@ -484,14 +526,63 @@ impl KafkaSink {
                 _ => "read",
             },
         };
-        let buries = self.config.tombstones && row.operation == Operation::Delete;
-        self.send(sent, partition, buries)
+        // A key change that goes out as one update: under its old key nothing else would come.
+        if self.config.tombstones
+            && row.operation == Operation::Update
+            && row.old_key_token.is_some()
+            && let Some(before) = &row.before
+        {
+            let partition = self.place(row, (id, count), Some(before))?;
+            self.send(sent.clone(), partition, Load::Tombstone)?;
+        }
+        let image = key_text::image_of_key(row);
+        let partition = self.place(row, (id, count), image.as_ref())?;
+        if self.encoder.held_from().is_some() {
+            self.held = Some((sent, partition));
+            return Ok(());
+        }
+        if self.config.tombstones && row.operation == Operation::Delete {
+            self.send(sent.clone(), partition, Load::Own)?;
+            return self.send(sent, partition, Load::Tombstone);
+        }
+        self.send(sent, partition, Load::Own)
+    }
+
+    /// The partition of a row with this image, and its key.
+    fn place(
+        &mut self,
+        row: &RowChange<'_>,
+        (id, partition_count): ((u32, u32), i32),
+        image: Option<&Image<'_>>,
+    ) -> Result<i32, SinkError> {
+        let route = &self.routes[&id];
+        let seen = (row.table, image);
+        let partition = route.partition(&self.config, partition_count, seen, &mut self.key);
+        self.has_key = false;
+        let (KeyConfig::PrimaryKey, Some(image)) = (self.config.key, image) else {
+            return Ok(partition);
+        };
+        // Spread by its key, a row's key text is there already.
+        let is_there = route.splits_key_changes();
+        self.own_key.clear();
+        let made = self.encoder.key(row, image, &mut self.own_key);
+        match made.map_err(|error| self.not_carried(&Event::Row(*row), &error))? {
+            Key::Own => std::mem::swap(&mut self.key, &mut self.own_key),
+            Key::None => return Ok(partition),
+            Key::Text if is_there => {}
+            Key::Text => {
+                self.key.clear();
+                key_text::put_key(&mut self.key, row.table, image);
+            }
+        }
+        self.has_key = true;
+        Ok(partition)
     }
 
     fn ddl(&mut self, change: &DdlChange<'_>) -> Result<(), SinkError> {
         self.encode(&Event::Ddl(*change))?;
         self.routes.clear();
-        if self.messages.is_empty() {
+        if !self.messages.has_own() {
             return Ok(());
         }
         let topic = match (&self.topics.ddl, self.topics.only()) {
@@ -516,16 +607,16 @@ impl KafkaSink {
             }
             (DdlPartitions::First, _) => 0..1,
         };
+        self.has_key = false;
         for partition in partitions {
-            self.key.clear();
             let sent = Sent {
                 topic: Arc::clone(&topic),
                 table: Arc::clone(&table),
-                key_token: 0,
+                key_token: None,
                 sequence: change.sequence,
                 op: "ddl",
             };
-            self.send(sent, partition, false)?;
+            self.send(sent, partition, Load::Own)?;
         }
         Ok(())
     }
@@ -541,27 +632,30 @@ impl KafkaSink {
         let Some(topic) = self.topics.only() else {
             return Ok(());
         };
-        if self.messages.is_empty() {
+        if !self.messages.has_own() {
             return Ok(());
         }
         let topic: Arc<str> = topic.into();
+        self.has_key = false;
         for partition in partitions {
-            self.key.clear();
             let sent = Sent {
                 topic: Arc::clone(&topic),
                 table: Arc::from(""),
-                key_token: 0,
+                key_token: None,
                 sequence: 0,
                 op: "mark",
             };
-            self.send(sent, partition, false)?;
+            self.send(sent, partition, Load::Own)?;
         }
         Ok(())
     }
 
-    /// Hands the encoded messages to the producer, waiting while its queue is full; with `buries`, a
-    /// record without a value after them.
-    fn send(&mut self, sent: Sent, partition: i32, buries: bool) -> Result<(), SinkError> {
+    /// Hands records to the producer, waiting while its queue is full.
+    fn send(&mut self, sent: Sent, partition: i32, load: Load) -> Result<(), SinkError> {
+        // A table without a key has nothing to bury.
+        if load == Load::Tombstone && !self.has_key {
+            return Ok(());
+        }
         self.begin()?;
         let index = self.sent.len();
         let Some(producer) = &self.producer else {
@@ -573,16 +667,23 @@ impl KafkaSink {
         };
         let end = Instant::now() + self.timeout();
         let headers = (self.config.headers && sent.op != CURSOR_OP).then(|| headers(&sent));
-        let tombstone = buries.then_some(None);
+        let wanted = |earlier: bool| match load {
+            Load::Earlier => earlier,
+            Load::Own => !earlier,
+            Load::Tombstone => false,
+        };
+        let messages = self.messages.iter_with_origin();
+        let messages = messages.filter_map(|(message, earlier)| wanted(earlier).then_some(message));
+        let tombstone = (load == Load::Tombstone).then_some(None);
         let mut not_sent = None;
-        'messages: for message in self.messages.iter().map(Some).chain(tombstone) {
+        'messages: for message in messages.map(Some).chain(tombstone) {
             self.pending_bytes += message.map_or(0, <[u8]>::len);
             let mut record: BaseRecord<'_, [u8], [u8], usize> =
                 BaseRecord::with_opaque_to(&sent.topic, index).partition(partition);
             if let Some(message) = message {
                 record = record.payload(message);
             }
-            if !self.key.is_empty() {
+            if self.has_key {
                 record = record.key(&self.key);
             }
             if let Some(headers) = &headers {
@@ -614,14 +715,15 @@ impl KafkaSink {
     fn send_own(&mut self, key: &[u8], sequence: u64) -> Result<(), SinkError> {
         self.key.clear();
         self.key.extend_from_slice(key);
+        self.has_key = true;
         let sent = Sent {
             topic: self.cursor_topic.as_str().into(),
-            table: "headwater's cursor".into(),
-            key_token: 0,
+            table: Arc::from(""),
+            key_token: None,
             sequence,
             op: CURSOR_OP,
         };
-        self.send(sent, 0, false)
+        self.send(sent, 0, Load::Own)
     }
 
     fn is_of_columns(&self, table: &TableSchema) -> bool {
@@ -638,9 +740,13 @@ impl KafkaSink {
         if kind == Refusal::Broker {
             return self.broker_error("write", error);
         }
+        if sent.table.is_empty() {
+            return SinkError::new(ErrorKind::Invalid, "write", error.to_string())
+                .at(format!("{} on topic {}", sent.op, sent.topic));
+        }
         rejected(Rejection {
             table: sent.table.to_string(),
-            key_token: (kind == Refusal::Record).then_some(sent.key_token),
+            key_token: sent.key_token.filter(|_| kind == Refusal::Record),
             sequence: sent.sequence,
             target: format!("topic {}", sent.topic),
             key_columns: self.key_names.get(&sent.table).cloned().unwrap_or_default(),
@@ -816,6 +922,7 @@ impl Sink for KafkaSink {
         self.routes.clear();
         self.topic_partitions.clear();
         self.encoder.reset();
+        self.held = None;
         self.forget_batch();
         self.one_by_one = self.one_by_one.on_open();
         let producer = self.new_producer()?;

@@ -236,7 +236,7 @@ impl CursorTopic {
             id: id(sequence, Piece::Of(0)),
             origin: Origin {
                 table: "headwater's cursor".into(),
-                key_token: 0,
+                key_token: None,
                 sequence,
             },
         };

@@ -19,8 +19,10 @@ pub(crate) const OVERHEAD_BYTES: usize = 256;
 /// Where a message comes from, to name it if it is refused.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
+    /// `database.table`; empty for what belongs to no table.
     pub table: Arc<str>,
-    pub key_token: u64,
+    /// Hash of the row's key; none for what is no row: a refusal then means the whole table.
+    pub key_token: Option<u64>,
     pub sequence: u64,
 }
 

@@ -11,9 +11,9 @@ use crate::topics::{Topic, TopicFault, Topics};
 use bytes::{Bytes, BytesMut};
 use change::contract::{ErrorKind, Rejection};
 use change::event::{Ahead, DdlChange, Heartbeat};
-use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
+use change::{Cursor, Event, RowChange, Sink, SinkError, TableSchema};
 use cheetah_string::CheetahString;
-use format::{Encoder, Messages, key_text};
+use format::{Encoder, FormatError, Messages, key_text};
 use rocketmq_client::{Client, Refusal};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -235,10 +235,7 @@ impl RocketMqSink {
 
     fn send_row(&mut self, row: &RowChange<'_>, route: (u32, u32)) -> Result<(), SinkError> {
         self.encode(&Event::Row(*row))?;
-        let image = match row.operation {
-            Operation::Delete => row.before,
-            _ => row.after,
-        };
+        let image = key_text::image_of_key(row);
         let route = &self.routes[&route];
         let queue_count = route.topic.queues.len();
         let mut destination = Destination {
@@ -277,7 +274,7 @@ impl RocketMqSink {
         }
         let origin = Origin {
             table: Arc::clone(&route.table),
-            key_token: row.key_token,
+            key_token: Some(row.key_token),
             sequence: row.sequence,
         };
         self.send(&destination, &origin, Piece::Of)
@@ -298,16 +295,22 @@ impl RocketMqSink {
         let template = self.ddl_topic.as_ref().unwrap_or(&self.topic);
         let topic = template.render(database, table);
         let name = format!("{database}.{table}");
+        let topic = self.find_topic(&topic, &name, change.sequence)?;
+        // A table's statements stand among its rows.
+        let queue = match self.config.partition_by {
+            PartitionBy::Table if !table.is_empty() => queue_of(&name, topic.queues.len()),
+            _ => 0,
+        };
         let destination = Destination {
-            topic: self.find_topic(&topic, &name, change.sequence)?,
-            queue: 0,
+            topic,
+            queue,
             tag: CheetahString::from_string(self.tag.render(database, table)),
             key: CheetahString::new(),
             sharding_key: CheetahString::new(),
         };
         let origin = Origin {
             table: name.into(),
-            key_token: 0,
+            key_token: None,
             sequence: change.sequence,
         };
         self.send(&destination, &origin, Piece::Of)
@@ -340,7 +343,7 @@ impl RocketMqSink {
         };
         let origin = Origin {
             table: "".into(),
-            key_token: 0,
+            key_token: None,
             sequence,
         };
         self.send(&destination, &origin, piece)
@@ -348,9 +351,24 @@ impl RocketMqSink {
 
     fn encode(&mut self, event: &Event<'_>) -> Result<(), SinkError> {
         self.messages.clear();
-        self.encoder
-            .encode(event, &mut self.messages)
-            .map_err(|error| SinkError::new(ErrorKind::Unsupported, "encode", error.to_string()))
+        let encoded = self.encoder.encode(event, &mut self.messages);
+        encoded.map_err(|error| self.not_carried(event, &error))
+    }
+
+    /// What the format cannot say of a row is set aside, as what the broker refuses is.
+    fn not_carried(&self, event: &Event<'_>, error: &FormatError) -> SinkError {
+        let Event::Row(row) = event else {
+            return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
+        };
+        let key_names = self.key_names.get(error.table.as_str());
+        rejected(Rejection {
+            table: error.table.clone(),
+            key_token: Some(row.key_token),
+            sequence: row.sequence,
+            target: format!("format {}", error.format),
+            key_columns: key_names.cloned().unwrap_or_default(),
+            reason: error.what.clone(),
+        })
     }
 
     /// Hands the encoded messages to their queue's lane.
@@ -420,7 +438,7 @@ impl RocketMqSink {
                 reason,
             } => rejected(Rejection {
                 table: origin.table.to_string(),
-                key_token: (refusal == Refusal::Record).then_some(origin.key_token),
+                key_token: origin.key_token.filter(|_| refusal == Refusal::Record),
                 sequence: origin.sequence,
                 target: format!("topic {topic}"),
                 key_columns: self
