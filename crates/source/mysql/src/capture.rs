@@ -22,7 +22,9 @@ use crate::binlog::rows::{self, RowDecoder, RowsType};
 use crate::binlog::{header, inflate};
 use change::contract::{ErrorKind, ParkedTable};
 use change::position::Gtids;
-use change::{Batch, Position, SourceError, TableId, TransactionHeader, TransactionTrailer};
+use change::{
+    Batch, Position, SourceError, TableId, TableSchema, TransactionHeader, TransactionTrailer,
+};
 use columns::ColumnRules;
 pub use restore::Resume;
 use selection::Selection;
@@ -74,10 +76,19 @@ impl Default for CaptureOptions {
 pub trait Gate: Send {
     /// Whether rows of this table have to be judged.
     fn holds(&self, table: TableId) -> bool;
-    /// Judges each record of `rows`: `true` passes it on, `false` means it was taken or dropped.
-    fn rows(&mut self, rows: &Batch, verdicts: &mut Vec<bool>) -> Result<(), SourceError>;
+    /// Judges each record of `rows`, images of `schema`: `true` passes it on, `false` means it was taken
+    /// or dropped.
+    fn rows(
+        &mut self,
+        rows: &Batch,
+        schema: &TableSchema,
+        verdicts: &mut Vec<bool>,
+    ) -> Result<(), SourceError>;
     /// A statement changed the table (or, for none, any table).
     fn ddl(&mut self, table: Option<TableId>);
+    /// The table has another name, and with it another number, from here on; none for a name that is
+    /// not captured.
+    fn renamed(&mut self, old: TableId, new: Option<&TableSchema>);
     /// The open transaction was rolled back.
     fn rollback(&mut self);
 }
@@ -106,6 +117,8 @@ pub struct Capture {
     xa: xa::XaStore,
     parked: HashMap<String, String>,
     parked_since: Vec<ParkedTable>,
+    /// Captured tables whose definition could not be read, with the reason: still to be set aside.
+    unreadable: Vec<(String, String)>,
     trouble: String,
     /// Judges rows of tables under snapshot.
     pub gate: Option<Box<dyn Gate>>,
@@ -153,6 +166,7 @@ impl Capture {
             xa: xa::XaStore::new(options.spool.clone()),
             parked: HashMap::new(),
             parked_since: Vec::new(),
+            unreadable: Vec::new(),
             trouble: String::new(),
             gate: None,
             oracle: None,
@@ -220,6 +234,19 @@ impl Capture {
         self.tables.forget();
     }
 
+    /// Another server answers, or the same one with other numbers: whose transactions are its own.
+    pub fn set_server(&mut self, server_id: u32, domain: Option<u32>) {
+        self.options.server_id = server_id;
+        self.options.domain = domain;
+    }
+
+    /// The place (file, offset) does not count any more, or is not of the same moment as the GTIDs: they
+    /// alone tell where to go on, until a transaction's end or a file's beginning gives a place again.
+    pub fn forget_place(&mut self) {
+        self.position.file.clear();
+        self.position.offset = 0;
+    }
+
     /// A recorded file begins (or goes on at `offset`, between two transactions).
     pub fn start_file(&mut self, file: &str, offset: u64) {
         self.header.file.clear();
@@ -235,9 +262,7 @@ impl Capture {
 
     /// The stream broke: forgets the open transaction, taking back what the batches hold of it.
     pub fn break_stream(&mut self, batch: &mut Batch) {
-        if self.tx.begun {
-            batch.rollback();
-        }
+        self.take_back(batch);
         self.tx.reset();
         self.in_payload = false;
         self.event_end = self.position.offset;
@@ -421,12 +446,16 @@ impl Capture {
     fn rotate(&mut self, header: &EventHeader, body: &[u8]) -> Decoded<()> {
         let (file, offset) = control::read_rotate(body)?;
         let continues = header.is_artificial() && file == self.header.file;
+        // A stream after GTIDs begins at a file's start, before transactions that the GTIDs hold.
+        let is_before = header.is_artificial()
+            && self.position.file.is_empty()
+            && self.position.gtids != Gtids::None;
         self.header.file.clear();
         self.header.file.push_str(file);
         if !continues {
             self.event_end = offset;
             self.event_start = offset;
-            if !self.tx.open {
+            if !self.tx.open && !is_before {
                 self.position.file.clear();
                 self.position.file.push_str(file);
                 self.position.offset = offset;
@@ -548,7 +577,7 @@ impl Capture {
         self.decoder.rows(&event, plan, meta, &mut self.side)?;
         self.verdicts.clear();
         if let Some(gate) = &mut self.gate {
-            gate.rows(&self.side, &mut self.verdicts)
+            gate.rows(&self.side, &plan.schema, &mut self.verdicts)
                 .map_err(Failure::Source)?;
         }
         Ok(transaction::pass(&self.side, &self.verdicts, batch))

@@ -193,3 +193,104 @@ fn what_is_no_binlog_is_refused() {
     let error = RecordedSource::open(config, Resume::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Corrupt);
 }
+
+/// What a journal would hold: the entries of transactions that were committed.
+fn committed(batch: &Batch, open: &mut Vec<String>, done: &mut Vec<String>) {
+    for entry in batch.entries() {
+        match entry {
+            Entry::Record(record) => {
+                let token = change::batch::key_token_of_bytes(batch.bytes(record.body));
+                let (table, version) = (record.table.0, record.schema.0);
+                open.push(format!(
+                    "{:?} {table}/{version} {token:x}",
+                    record.operation
+                ));
+            }
+            Entry::Control { key, value } => {
+                let value =
+                    value.map(|value| change::batch::key_token_of_bytes(batch.bytes(value)));
+                open.push(format!(
+                    "{} {value:x?}",
+                    String::from_utf8_lossy(batch.bytes(*key))
+                ));
+            }
+            Entry::Begin { .. } => open.clear(),
+            Entry::Rollback => open.clear(),
+            Entry::Commit { position, .. } => {
+                let step = change::PositionStep::decode(batch.bytes(*position)).unwrap();
+                done.append(open);
+                done.push(format!("commit {}:{}", step.file, step.offset));
+            }
+        }
+    }
+}
+
+/// Reads a recording as a live source reads its log, with a broken connection after the events that
+/// `breaks_after` names.
+fn read_with_breaks(file: &str, breaks_after: impl Fn(usize) -> bool) -> Vec<String> {
+    let mut events = Vec::new();
+    let mut log = LogFile::open(&vectors(file)).unwrap();
+    let mut event = Vec::new();
+    let mut offset = 4;
+    while log.next(&mut event).unwrap() == Next::Event {
+        let start = offset;
+        offset += event.len() as u64;
+        if !file::is_rotate(&event) {
+            events.push((start, event.clone()));
+        }
+    }
+    let position = Position {
+        file: "log".into(),
+        offset: 4,
+        ..Position::default()
+    };
+    let options = CaptureOptions {
+        selection: selection(&[]).unwrap(),
+        ..CaptureOptions::default()
+    };
+    let mut capture = Capture::new(options, position);
+    capture.start_file("log", 4);
+    let (mut open, mut done) = (Vec::new(), Vec::new());
+    let mut batch = Batch::default();
+    let (mut at, mut broke) = (0, vec![false; events.len()]);
+    while at < events.len() {
+        capture.event(&events[at].1, &mut batch).unwrap();
+        if breaks_after(at) && !broke[at] {
+            broke[at] = true;
+            capture.break_stream(&mut batch);
+            let from = capture.position().offset;
+            capture.start_stream(source_mysql::binlog::header::Checksum::Crc32);
+            let next = events.partition_point(|(start, _)| *start < from);
+            // A server sends its format description first whatever the place.
+            capture.event(&events[0].1, &mut batch).unwrap();
+            capture.start_file("log", from.max(4));
+            at = next.max(1);
+        } else {
+            at += 1;
+        }
+        committed(&batch, &mut open, &mut done);
+        batch.clear();
+    }
+    done
+}
+
+#[test]
+fn a_connection_that_breaks_after_any_event_loses_and_doubles_nothing() {
+    for file in [
+        "recording/shop.binlog",
+        "vectors/mariadb10/statements.binlog",
+        "vectors/mariadb10/xa.binlog",
+        "vectors/mysql97/types.binlog",
+    ] {
+        let whole = read_with_breaks(file, |_| false);
+        assert!(whole.len() > 10, "{file}");
+        // After every event, and after some: a second break may meet what the first one left.
+        for breaks in [|_: usize| true, |at: usize| at % 7 == 3] {
+            let broken = read_with_breaks(file, breaks);
+            for (number, (one, other)) in whole.iter().zip(&broken).enumerate() {
+                assert_eq!(one, other, "{file}: entry {number}");
+            }
+            assert_eq!(whole.len(), broken.len(), "{file}");
+        }
+    }
+}

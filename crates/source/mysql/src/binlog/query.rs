@@ -151,6 +151,21 @@ pub fn skip_comments(mut sql: &str) -> &str {
     }
 }
 
+/// Without MariaDB's `SET STATEMENT variable = value, … FOR`: what is done under these settings.
+pub fn without_settings(sql: &str) -> &str {
+    let rest = strip_word(skip_comments(sql), "SET").and_then(|rest| strip_word(rest, "STATEMENT"));
+    let Some(rest) = rest else { return sql };
+    // Values are numbers, names and texts; a text that holds the word is not worth a grammar.
+    let mut at = 0;
+    while let Some(found) = rest[at..].find(|c: char| c.is_ascii_whitespace()) {
+        at += found + 1;
+        if let Some(done) = strip_word(&rest[at..], "FOR") {
+            return done;
+        }
+    }
+    sql
+}
+
 /// Classifies a statement.
 pub fn meaning(sql: &str) -> Meaning<'_> {
     let sql = skip_comments(sql).trim_end_matches([';', ' ', '\n', '\0']);
@@ -176,7 +191,10 @@ pub fn meaning(sql: &str) -> Meaning<'_> {
     if let Some(rest) = is("XA") {
         return xa(rest);
     }
-    let changes = ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH"];
+    // A SELECT is logged where it calls a function that writes.
+    let changes = [
+        "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "SELECT",
+    ];
     if changes.iter().any(|word| is(word).is_some()) {
         return Meaning::StatementBased;
     }
@@ -205,6 +223,10 @@ mod tests {
     #[test]
     fn statements_are_told_apart() {
         assert_eq!(meaning("BEGIN"), Meaning::Begin);
+        let under = "SET STATEMENT max_statement_time=1, sql_mode='' FOR UPDATE t SET a = 1";
+        assert_eq!(without_settings(under), "UPDATE t SET a = 1");
+        assert_eq!(without_settings("SET @a = 1"), "SET @a = 1");
+        assert_eq!(meaning("SELECT shop.f(1)"), Meaning::StatementBased);
         assert_eq!(meaning("/* app */ rollback to `sp`"), Meaning::RollbackTo);
         assert_eq!(meaning("ROLLBACK"), Meaning::Rollback);
         assert_eq!(

@@ -37,7 +37,13 @@ pub struct ColumnRules {
 impl ColumnRules {
     fn of(&self, schema: &TableSchema) -> Option<&TableRules> {
         let name = format!("{}.{}", schema.database, schema.name);
-        self.tables.get(&name)
+        // In the wrong case a name may still be meant: it is better to hide too much than too little.
+        self.tables.get(&name).or_else(|| {
+            let mut rules = self.tables.iter();
+            rules
+                .find(|(table, _)| table.eq_ignore_ascii_case(&name))
+                .map(|(_, rules)| rules)
+        })
     }
 
     /// What becomes of each column.

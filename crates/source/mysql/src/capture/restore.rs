@@ -135,7 +135,11 @@ impl Capture {
             return;
         }
         let names = (schema.database.clone(), schema.name.clone());
-        self.tables.last_versions.insert(names, key);
+        let before = self.tables.last_versions.insert(names.clone(), key);
+        if self.tx.begun {
+            self.tx.said.schemas.push(key);
+            self.tx.said.last_versions.push((names, before));
+        }
         let name = format!("schema/{}/{}", key.0, key.1);
         batch.control(name.as_bytes(), Some(&self.emitted(schema)));
         put_catalog(schema, 0, batch);

@@ -49,7 +49,8 @@ impl Capture {
             return Ok(());
         }
         let sql = decode(&query);
-        match query::meaning(&sql) {
+        let sql = query::without_settings(&sql);
+        match query::meaning(sql) {
             Meaning::Begin => self.tx.explicit = true,
             Meaning::Commit => return self.commit(header, 0, batch),
             Meaning::Rollback => return self.roll_back(header, batch),
@@ -67,10 +68,10 @@ impl Capture {
             Meaning::XaCommit(xid) => return self.xa_commit(header, xid, batch),
             Meaning::XaRollback(xid) => return self.xa_roll_back(header, xid, batch),
             Meaning::StatementBased => {
-                let sql = query::skip_comments(&sql);
+                let sql = query::skip_comments(sql);
                 self.park_written(header, &query, sql, batch);
             }
-            Meaning::Other => return self.ddl(header, &query, &sql, batch),
+            Meaning::Other => return self.ddl(header, &query, sql, batch),
         }
         Ok(())
     }
@@ -109,6 +110,27 @@ impl Capture {
             self.park(&name, &reason, batch);
             let table = (schema.table, schema.version);
             self.put_statement(header, (word, &reason), table, batch);
+        }
+    }
+
+    /// CREATE TABLE … SELECT as one statement: under ROW the log holds the rows on their own.
+    fn park_filled(&mut self, header: &EventHeader, effects: &[Effect], batch: &mut Batch) {
+        for effect in effects {
+            let schema = self.catalog.get(&effect.database, &effect.table).cloned();
+            let Some(schema) = schema.filter(|schema| {
+                let selection = &self.options.selection;
+                selection.matches(&schema.database, &schema.name)
+            }) else {
+                continue;
+            };
+            let name = format!("{}.{}", schema.database, schema.name);
+            let reason = format!(
+                "it was filled by CREATE TABLE … SELECT, which is in the log as a statement, not as rows \
+                 (binlog_format was not ROW): headwater heal CONFIG {name} --resnapshot copies its rows"
+            );
+            self.park(&name, &reason, batch);
+            let table = (schema.table, schema.version);
+            self.put_statement(header, ("CREATE", &reason), table, batch);
         }
     }
 
@@ -166,6 +188,10 @@ impl Capture {
                 for effect in &effects {
                     self.effect(effect, &statement, batch);
                 }
+                let ansi_quotes = query.sql_mode & source_mysql_ddl::MODE_ANSI_QUOTES != 0;
+                if super::touched::is_filled(sql, ansi_quotes) {
+                    self.park_filled(header, &effects, batch);
+                }
             }
             Err(error) => self.unreadable(&error, &statement, batch),
         }
@@ -216,7 +242,9 @@ impl Capture {
         if effect.gone {
             self.announce_gone(&effect.database, &effect.table, batch);
         }
-        if let Some((database, table)) = effect.renamed_from.split_once('.') {
+        let renamed = effect.renamed_from.split_once('.');
+        let former = renamed.and_then(|(database, table)| self.last_version(database, table));
+        if let Some((database, table)) = renamed {
             self.announce_gone(database, table, batch);
         }
         let (table, version) = match &schema {
@@ -228,8 +256,13 @@ impl Capture {
                 .last_version(&effect.database, &effect.table)
                 .unwrap_or((TableId(0), SchemaVersion(0))),
         };
+        let selection = &self.options.selection;
+        let is_captured = selection.matches(&effect.database, &effect.table);
         if let Some(gate) = &mut self.gate {
             gate.ddl((table.0 != 0).then_some(table));
+            if let Some((former, _)) = former {
+                gate.renamed(former, schema.as_deref().filter(|_| is_captured));
+            }
         }
         batch.ddl(
             table,
@@ -248,6 +281,18 @@ impl Capture {
                 sql_mode: statement.sql_mode,
             },
         );
+        if let Some((database, name)) = renamed
+            && is_captured
+            && !self.options.selection.matches(database, name)
+            && !is_ghost_of(name, &effect.table)
+        {
+            let to = format!("{}.{}", effect.database, effect.table);
+            let reason = format!(
+                "it was {database}.{name}, which is not captured, and came with its rows: headwater heal \
+                 CONFIG {to} --resnapshot copies them"
+            );
+            self.park(&to, &reason, batch);
+        }
     }
 
     /// A statement that the grammar cannot read: on a captured table the server is asked; the next
@@ -285,6 +330,17 @@ impl Capture {
         let text = self.oracle.as_mut()?.show_create(database, table)?;
         self.catalog.seed(database, &text).ok()
     }
+}
+
+/// Whether a table is the one that an online schema change (gh-ost: `_t_gho`, pt-osc: `_t_new`) has
+/// filled to take the place of `table`: it has the same rows.
+fn is_ghost_of(name: &str, table: &str) -> bool {
+    let bare = name.trim_start_matches('_');
+    let ends = ["_gho", "_new"];
+    name.starts_with('_')
+        && ends
+            .iter()
+            .any(|end| bare.strip_suffix(end) == Some(table.trim_start_matches('_')))
 }
 
 fn decode<'a>(query: &Query<'a>) -> std::borrow::Cow<'a, str> {

@@ -74,6 +74,24 @@ fn words(sql: &str, ansi_quotes: bool) -> Vec<Word<'_>> {
     words
 }
 
+/// Whether this is a CREATE TABLE that takes its rows from a SELECT.
+pub fn is_filled(sql: &str, ansi_quotes: bool) -> bool {
+    let create = "create";
+    if !sql
+        .trim_start()
+        .get(..create.len())
+        .is_some_and(|word| word.eq_ignore_ascii_case(create))
+    {
+        return false;
+    }
+    let words = words(sql, ansi_quotes);
+    let mut head = words.iter().skip(1);
+    let is_table = head
+        .find(|word| !word.is("OR") && !word.is("REPLACE"))
+        .is_some_and(|word| word.is("TABLE"));
+    is_table && words.iter().any(|word| word.is("SELECT"))
+}
+
 /// The part of a statement that names what it writes to.
 fn target<'w, 'a>(words: &'w [Word<'a>]) -> &'w [Word<'a>] {
     let until = |ends: &[&str], at_open: bool| {

@@ -35,6 +35,19 @@ pub struct Tx {
     pub completed_xa: Option<String>,
     /// Row changes at the oldest savepoint.
     pub savepoint_rows: Option<u64>,
+    /// What its control records say; without them it was never said.
+    pub said: Said,
+}
+
+/// What a transaction put into the journal beside its rows. It is forgotten with the transaction.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Schema versions announced for the first time.
+    pub schemas: Vec<(u32, u32)>,
+    /// What the last announced version of a table was before.
+    pub last_versions: Vec<((String, String), Option<(u32, u32)>)>,
+    /// Tables set aside.
+    pub parked: Vec<String>,
 }
 
 impl Tx {
@@ -198,15 +211,40 @@ impl Capture {
         Ok(())
     }
 
-    /// The log says that the open transaction did not happen.
-    pub(super) fn roll_back(&mut self, header: &EventHeader, batch: &mut Batch) -> Outcome {
+    /// Takes back what the batches, the gate and this memory hold of the open transaction.
+    pub(super) fn take_back(&mut self, batch: &mut Batch) {
         if self.tx.begun {
             batch.rollback();
             self.tx.begun = false;
         }
-        if let Some(gate) = &mut self.gate {
+        if self.tx.open
+            && let Some(gate) = &mut self.gate
+        {
             gate.rollback();
         }
+        let said = std::mem::take(&mut self.tx.said);
+        for key in &said.schemas {
+            self.tables.announced.remove(key);
+        }
+        for (names, before) in said.last_versions.into_iter().rev() {
+            match before {
+                Some(key) => self.tables.last_versions.insert(names, key),
+                None => self.tables.last_versions.remove(&names),
+            };
+        }
+        if !said.schemas.is_empty() || !said.parked.is_empty() {
+            // Their routes remember what was announced and set aside.
+            self.tables.forget();
+        }
+        for name in said.parked {
+            self.parked.remove(&name);
+            self.parked_since.retain(|parked| parked.table != name);
+        }
+    }
+
+    /// The log says that the open transaction did not happen.
+    pub(super) fn roll_back(&mut self, header: &EventHeader, batch: &mut Batch) -> Outcome {
+        self.take_back(batch);
         // Its id counts as executed all the same.
         self.commit(header, 0, batch)
     }
@@ -219,6 +257,11 @@ impl Capture {
             return;
         }
         self.unsaved = false;
+        self.in_own_transaction(batch, |capture, batch| capture.control_position(batch));
+    }
+
+    /// A transaction of ours between two of the log, at the place that was reached.
+    fn in_own_transaction(&mut self, batch: &mut Batch, write: impl FnOnce(&mut Self, &mut Batch)) {
         let header = TransactionHeader {
             server_id: self.header.server_id,
             file: self.position.file.clone(),
@@ -227,7 +270,7 @@ impl Capture {
             ..TransactionHeader::default()
         };
         batch.begin(&header);
-        self.control_position(batch);
+        write(self, batch);
         let trailer = change::TransactionTrailer {
             step: change::PositionStep {
                 file: self.position.file.clone(),
@@ -238,6 +281,30 @@ impl Capture {
             ..change::TransactionTrailer::default()
         };
         batch.commit(&trailer, header.best_time_us());
+    }
+
+    /// A captured table's definition cannot be read: it is set aside with the next boundary.
+    pub fn cannot_read(&mut self, name: String, error: &source_mysql_ddl::DdlError) {
+        tracing::warn!(table = name, %error, "the table's definition could not be read");
+        let reason = format!(
+            "its definition could not be read ({error}): report it with the text of SHOW CREATE TABLE; \
+             after an upgrade headwater heal CONFIG {name} --resnapshot copies it"
+        );
+        self.unreadable.push((name, reason));
+    }
+
+    /// Sets aside what [`cannot_read`](Self::cannot_read) named.
+    ///
+    /// Promises: a no-op inside a transaction or when nothing is to be set aside.
+    pub fn park_unreadable(&mut self, batch: &mut Batch) {
+        if self.tx.open || self.unreadable.is_empty() {
+            return;
+        }
+        self.in_own_transaction(batch, |capture, batch| {
+            for (name, reason) in std::mem::take(&mut capture.unreadable) {
+                capture.park(&name, &reason, batch);
+            }
+        });
     }
 
     pub(super) fn control_position(&self, batch: &mut Batch) {
@@ -312,6 +379,9 @@ impl Capture {
         change::wire::put_bytes(&mut value, since.as_bytes());
         change::wire::put_bytes(&mut value, reason.as_bytes());
         batch.control(format!("source/parked/{name}").as_bytes(), Some(&value));
+        if self.tx.begun {
+            self.tx.said.parked.push(name.to_owned());
+        }
         self.parked.insert(name.to_owned(), reason.to_owned());
         self.parked_since.push(ParkedTable {
             table: name.to_owned(),
@@ -387,15 +457,19 @@ impl Capture {
         };
         self.tx.xa = None;
         let mut outcome: Outcome = Ok(());
-        prepared.replay(|event| {
+        let read = prepared.replay(|event| {
             if outcome.is_ok() {
                 outcome = EventHeader::read(event)
                     .map_err(Into::into)
                     .and_then(|inner| self.dispatch(&inner, event, batch));
             }
             Ok(())
-        })?;
-        outcome?;
+        });
+        if let Err(failure) = read.map_err(Into::into).and(outcome) {
+            // Its commit is read again after the fault.
+            self.xa.put_back(xid, prepared);
+            return Err(failure);
+        }
         self.forget_xa(header, xid, batch);
         Ok(())
     }

@@ -275,6 +275,14 @@ impl XaStore {
         }
         Some(prepared)
     }
+
+    /// Takes a transaction back whose replay failed: it is replayed again.
+    pub fn put_back(&mut self, xid: &str, prepared: Prepared) {
+        if let Some(spooled) = &prepared.spooled {
+            self.finished.retain(|(_, name)| *name != spooled.name);
+        }
+        self.prepared.insert(xid.to_owned(), prepared);
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The last answer.
 #[derive(Debug, Clone, Default)]
 pub struct Head {
-    /// File and offset of the end; empty when not known.
+    /// File and offset of the end; empty when not known: not asked yet, or the server does not answer.
     pub file: String,
     /// Offset in it.
     pub offset: u64,
@@ -72,6 +72,7 @@ impl HeadWatch {
                     Err(error) => {
                         tracing::debug!(%error, "could not ask for the log's end");
                         connection = None;
+                        *shared.lock().unwrap_or_else(PoisonError::into_inner) = Head::default();
                     }
                 }
                 std::thread::park_timeout(PERIOD);

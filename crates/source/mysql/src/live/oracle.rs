@@ -27,6 +27,7 @@ impl LiveOracle {
             none => {
                 let mut connection = Connection::open(&self.endpoint, &self.tls)?;
                 connection.execute("SET NAMES utf8mb4")?;
+                connection.execute("SET SESSION sql_mode = ''")?;
                 none.insert(connection)
             }
         };

@@ -48,6 +48,8 @@ impl Server {
     /// Asks.
     pub fn read(connection: &mut Connection) -> Result<Self, WireFailure> {
         connection.execute("SET NAMES utf8mb4")?;
+        // SHOW CREATE TABLE quotes as the mode says; it is read with none.
+        connection.execute("SET SESSION sql_mode = ''")?;
         let mariadb = connection.mariadb;
         let mut server = Self {
             version: connection.version.clone(),

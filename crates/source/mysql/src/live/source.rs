@@ -44,7 +44,6 @@ pub struct MysqlSource {
     head: HeadWatch,
     /// The journal lacks who the server is, or where a fresh journal starts.
     unannounced: bool,
-    resume_is_by_place: bool,
     retry: Retry,
     bytes_before: u64,
     last_position: (Instant, u64),
@@ -91,13 +90,17 @@ impl MysqlSource {
             let place = place.clone();
             move |failure: WireFailure| failure.into_source(operation, &place)
         };
-        let mut connection = Connection::open(&endpoint, &config.tls).map_err(wire(change::contract::CONNECT))?;
+        let mut connection =
+            Connection::open(&endpoint, &config.tls).map_err(wire(change::contract::CONNECT))?;
         let server = Server::read(&mut connection).map_err(wire("ask the server"))?;
         must_log_rows(&mut connection, &server).map_err(wire("ask the server"))??;
         let position = match resume.full_position() {
             Some(position) => position,
             None => first_position(&config, &server, &mut connection)?,
         };
+        let starts_by_gtids = resume.position.is_none()
+            && config.start.is_none()
+            && matches!(&position.gtids, Gtids::Mysql(set) if !set.is_empty());
         let options = CaptureOptions {
             selection: selection(&config.tables)?.ignoring_case(server.lower_case_table_names > 0),
             rules: column_rules(&config.columns, &config.mask_key),
@@ -109,6 +112,10 @@ impl MysqlSource {
         };
         let mut capture = Capture::new(options, position);
         capture.restore(&resume)?;
+        if starts_by_gtids {
+            // MySQL reads the set before the place: a transaction between the two would be in neither.
+            capture.forget_place();
+        }
         capture.oracle = Some(Box::new(LiveOracle::new(
             endpoint.clone(),
             config.tls.clone(),
@@ -117,9 +124,11 @@ impl MysqlSource {
         let is_same = kept.as_deref() == Some(server.identity().as_bytes());
         if kept.is_some() && !is_same {
             refuse_stranger(&server, capture.position(), &mut connection, &kept)?;
+            capture.forget_place();
         }
         seed(&mut capture, &mut connection, resume.position.is_none())
             .map_err(wire("read the tables"))?;
+        must_know_columns(&capture, resume.position.is_none())?;
         let snapshot = match config.snapshot {
             SnapshotMode::Never => None,
             _ => Snapshot::prepare(
@@ -136,7 +145,6 @@ impl MysqlSource {
         };
         let head = HeadWatch::start(endpoint.clone(), config.tls.clone(), server.clone());
         let now = Instant::now();
-        let resume_is_by_place = is_same || kept.is_none();
         Ok(Self {
             config,
             endpoint,
@@ -147,7 +155,6 @@ impl MysqlSource {
             snapshot,
             head,
             unannounced: !is_same,
-            resume_is_by_place,
             retry: Retry {
                 attempt: 0,
                 not_before: now,
@@ -181,10 +188,21 @@ impl MysqlSource {
         if server.identity() != self.server.identity() {
             let kept = Some(self.server.identity().into_bytes());
             refuse_stranger(&server, self.capture.position(), &mut connection, &kept)?;
-            self.resume_is_by_place = false;
             self.unannounced = true;
-            self.server = server;
+            self.capture.forget_place();
+            self.head = HeadWatch::start(
+                self.endpoint.clone(),
+                self.config.tls.clone(),
+                server.clone(),
+            );
+            if let Some(snapshot) = &mut self.snapshot {
+                snapshot.another_server(&server);
+            }
         }
+        // Also on the same server settings may be others than before: its number, its row images.
+        self.capture
+            .set_server(server.server_id, server.mariadb.then_some(server.domain));
+        self.server = server;
         let start = self.dump_start(&mut connection)?;
         let heartbeat =
             Duration::from_secs(u64::from(self.config.heartbeat_seconds.clamp(1, 3600)));
@@ -195,7 +213,7 @@ impl MysqlSource {
         Ok(())
     }
 
-    /// Where to start: at the place on the same server (exact), else after the GTIDs.
+    /// Where to start: at the place where one is known (exact), else after the GTIDs.
     fn dump_start(&self, connection: &mut Connection) -> Result<DumpStart, SourceError> {
         let position = self.capture.position();
         let place = self.place();
@@ -207,9 +225,7 @@ impl MysqlSource {
                 .map_err(ask)?;
             phantom(set, &executed)?;
         }
-        let by_place = self.resume_is_by_place
-            && !position.file.is_empty()
-            && u32::try_from(position.offset).is_ok();
+        let by_place = !position.file.is_empty() && u32::try_from(position.offset).is_ok();
         if by_place {
             match log_files(connection) {
                 Ok(files) => {
@@ -400,6 +416,7 @@ impl MysqlSource {
 
     fn step(&mut self, batch: &mut Batch, wait: Duration) -> Result<Progress, SourceError> {
         self.drain(batch)?;
+        self.capture.park_unreadable(batch);
         if let Some(snapshot) = &mut self.snapshot
             && self.capture.at_boundary()
         {
@@ -458,6 +475,8 @@ impl Source for MysqlSource {
         let lag_bytes = head.bytes_after(file, offset);
         let lag_seconds = match lag_bytes {
             Some(0) => Some(0.0),
+            // Nobody knows how far the log has gone since the server was last heard.
+            None if head.file.is_empty() => Some(self.last_read.elapsed().as_secs_f64()),
             _ => self.capture.last_time().map(|time| {
                 let now = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
@@ -682,8 +701,31 @@ fn seed(
         if let Some(text) = show_create(connection, &database, &table)?
             && let Err(error) = capture.catalog_mut().seed(&database, &text)
         {
-            tracing::warn!(database, table, %error, "the table's definition could not be read");
+            capture.cannot_read(format!("{database}.{table}"), &error);
         }
+    }
+    Ok(())
+}
+
+/// Columns that are to be hidden and do not exist may be misspelt: what was meant would be told.
+///
+/// Errors: `Invalid` for a fresh journal; later a column may have been dropped, which is only said.
+fn must_know_columns(capture: &Capture, is_fresh: bool) -> Result<(), SourceError> {
+    for schema in capture.catalog().iter() {
+        let unknown = capture.options().rules.unknown_columns(schema);
+        if unknown.is_empty() {
+            continue;
+        }
+        let table = format!("{}.{}", schema.database, schema.name);
+        let detail = format!("it has no column {}", unknown.join(", "));
+        if is_fresh {
+            let error = SourceError::new(ErrorKind::Invalid, "configure the source", detail);
+            return Err(error.at(format!("columns: {table}")).hint(
+                "what was meant to be hidden would be told: write the name as in SHOW CREATE TABLE, or \
+                 take the rule away",
+            ));
+        }
+        tracing::warn!(table, detail, "a rule of columns hides nothing");
     }
     Ok(())
 }

@@ -100,6 +100,7 @@ impl Snapshot {
                 connection: None,
             },
             trouble: String::new(),
+            gone: Vec::new(),
         }));
         capture.gate = Some(Box::new(GateHandle(Arc::clone(&shared))));
         let threads = options.threads.clamp(1, 64);
@@ -120,6 +121,22 @@ impl Snapshot {
     pub fn announce(&self, batch: &mut Batch) {
         for copy in lock(&self.shared).tables.values() {
             batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
+        }
+    }
+
+    /// Another server took over: what was read of the former one does not count in this one's log.
+    pub fn another_server(&mut self, server: &Server) {
+        let mut shared = lock(&self.shared);
+        let chunks: Vec<ChunkId> = shared.chunks.keys().copied().collect();
+        for chunk in chunks {
+            give_up(&mut shared, chunk, "another server took over");
+        }
+        shared.asker.connection = None;
+        self.server = server.clone();
+        if self.jobs.is_some() {
+            let (endpoint, tls) = (shared.asker.endpoint.clone(), shared.asker.tls.clone());
+            let (jobs, answers) = start_workers(self.threads, &endpoint, &tls, server);
+            (self.jobs, self.answers) = (Some(jobs), answers);
         }
     }
 
@@ -168,8 +185,11 @@ impl Snapshot {
         }
         emit_ripe(&mut shared, capture, place, batch);
         set_aside(&mut shared, capture, batch);
+        announce_renamed(&mut shared, capture, batch);
         self.give_out(&mut shared, capture);
-        if shared.chunks.is_empty() && shared.tables.values().all(TableCopy::is_done) {
+        let is_over = |copy: &TableCopy| copy.is_done() && copy.refused.is_none();
+        if shared.chunks.is_empty() && shared.gone.is_empty() && shared.tables.values().all(is_over)
+        {
             self.complete(capture, batch);
         }
         Ok(())
@@ -312,9 +332,14 @@ impl Snapshot {
         let Some(copy) = shared.tables.get_mut(&table) else {
             return;
         };
-        if !refresh(capture, copy) {
-            copy.finish();
-            return;
+        match refresh(capture, copy) {
+            Now::There => {}
+            Now::Gone => {
+                shared.tables.remove(&table);
+                shared.gone.push(table);
+                return;
+            }
+            Now::OtherKey => return copy.refuse_other_key(),
         }
         copy.ranges[index].state = RangeState::Planned(id);
         let chunk = Chunk {
@@ -383,7 +408,15 @@ fn schema_to_copy(
         Some(schema) => schema,
         None => {
             let text = capture.oracle.as_mut()?.show_create(database, name)?;
-            capture.catalog_mut().seed(database, &text).ok()?
+            match capture.catalog_mut().seed(database, &text) {
+                Ok(schema) => schema,
+                Err(error) => {
+                    if resume.position.is_some() {
+                        capture.cannot_read(format!("{database}.{name}"), &error);
+                    }
+                    return None;
+                }
+            }
         }
     };
     if resume.position.is_none() {
@@ -436,30 +469,30 @@ fn order_for(capture: &Capture, schema: &TableSchema) -> Order {
     key::order_of(schema, is_masked)
 }
 
-/// Takes the schema that is in force in the log now; `false` if the table is gone.
-fn refresh(capture: &Capture, copy: &mut TableCopy) -> bool {
+/// What became of a table under copy.
+enum Now {
+    There,
+    Gone,
+    OtherKey,
+}
+
+/// Takes the schema that is in force in the log now.
+fn refresh(capture: &Capture, copy: &mut TableCopy) -> Now {
     let Some(now) = capture
         .catalog()
         .get(&copy.schema.database, &copy.schema.name)
     else {
-        return false;
+        return Now::Gone;
     };
     if now.version != copy.schema.version {
-        let mut schema = (**now).clone();
-        for column in &mut schema.columns {
-            let old = copy
-                .schema
-                .columns
-                .iter()
-                .find(|old| old.name == column.name);
-            if let (None, Some(old)) = (&column.collation, old) {
-                column.collation.clone_from(&old.collation);
-            }
+        if copy.ranges.len() > 1 && key::is_other(&copy.schema, now) {
+            return Now::OtherKey;
         }
+        let schema = key::with_collations_of(now, &copy.schema);
         copy.order = order_for(capture, &schema);
         copy.schema = Arc::new(schema);
     }
-    true
+    Now::There
 }
 
 fn target_of(capture: &Capture, copy: &TableCopy) -> Result<Arc<Target>, String> {
@@ -525,6 +558,24 @@ fn set_aside(shared: &mut Shared, capture: &mut Capture, batch: &mut Batch) {
         batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
         commit(capture, batch, 0);
     }
+}
+
+/// Tables that were renamed or dropped while they were copied: the journal is told.
+fn announce_renamed(shared: &mut Shared, capture: &mut Capture, batch: &mut Batch) {
+    let is_new = |copy: &TableCopy| !copy.is_announced;
+    if shared.gone.is_empty() && !shared.tables.values().any(is_new) {
+        return;
+    }
+    begin(capture, batch);
+    for table in shared.gone.drain(..) {
+        batch.control(control_key(table).as_bytes(), None);
+    }
+    for copy in shared.tables.values_mut().filter(|copy| is_new(copy)) {
+        copy.is_announced = true;
+        copy.order = order_for(capture, &copy.schema);
+        batch.control(control_key(copy.table).as_bytes(), Some(&copy.encode()));
+    }
+    commit(capture, batch, 0);
 }
 
 fn emit_ripe(shared: &mut Shared, capture: &mut Capture, place: (u64, u64), batch: &mut Batch) {

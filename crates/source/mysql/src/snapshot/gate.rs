@@ -58,6 +58,8 @@ pub(super) struct Shared {
     pub(super) bytes_max: usize,
     pub(super) asker: Asker,
     pub(super) trouble: String,
+    /// Tables whose copy ended with them: the journal is still to be told.
+    pub(super) gone: Vec<TableId>,
 }
 
 /// Asks the server how keys compare.
@@ -89,10 +91,15 @@ impl Gate for GateHandle {
         lock(&self.0)
             .tables
             .get(&table)
-            .is_some_and(|copy| !copy.is_done())
+            .is_some_and(|copy| !copy.is_done() || copy.refused.is_some())
     }
 
-    fn rows(&mut self, rows: &Batch, verdicts: &mut Vec<bool>) -> Result<(), SourceError> {
+    fn rows(
+        &mut self,
+        rows: &Batch,
+        schema: &TableSchema,
+        verdicts: &mut Vec<bool>,
+    ) -> Result<(), SourceError> {
         let mut shared = lock(&self.0);
         let Some(table) = rows.entries().iter().find_map(|entry| match entry {
             Entry::Record(record) => Some(record.table),
@@ -100,7 +107,18 @@ impl Gate for GateHandle {
         }) else {
             return Ok(());
         };
-        let seen = seen_rows(&shared, rows, table);
+        if let Some(copy) = shared.tables.get_mut(&table) {
+            let may_differ = copy.schema.version != schema.version && copy.ranges.len() > 1;
+            if may_differ && key::is_other(&copy.schema, schema) {
+                copy.refuse_other_key();
+            }
+            if copy.refused.is_some() {
+                // It is set aside at the transaction's end, and copied again once it is healed.
+                verdicts.extend(rows.entries().iter().map(|_| false));
+                return Ok(());
+            }
+        }
+        let seen = seen_rows(rows, schema);
         let places = places(&mut shared, table, &seen)?;
         let mut next = seen.into_iter().zip(places);
         for entry in rows.entries() {
@@ -132,6 +150,25 @@ impl Gate for GateHandle {
     fn rollback(&mut self) {
         discard(&mut lock(&self.0), None);
     }
+
+    fn renamed(&mut self, old: TableId, new: Option<&TableSchema>) {
+        let mut shared = lock(&self.0);
+        discard(&mut shared, Some(old));
+        let Some(copy) = shared.tables.remove(&old) else {
+            return;
+        };
+        shared.gone.push(old);
+        if copy.is_done() && copy.refused.is_none() {
+            return;
+        }
+        let Some(new) = new else { return };
+        // What was read is told under the old name; under the new one the copy begins again.
+        let schema = key::with_collations_of(new, &copy.schema);
+        let mut again = TableCopy::new(Arc::new(schema), copy.order, copy.chunk_rows);
+        again.rows_estimated = copy.rows_estimated;
+        again.is_announced = false;
+        shared.tables.insert(again.table, again);
+    }
 }
 
 fn discard(shared: &mut Shared, table: Option<TableId>) {
@@ -144,15 +181,9 @@ fn discard(shared: &mut Shared, table: Option<TableId>) {
     }
 }
 
-fn seen_rows<'a>(shared: &Shared, rows: &'a Batch, table: TableId) -> Vec<Seen<'a>> {
-    let schema = shared
-        .tables
-        .get(&table)
-        .map(|copy| Arc::clone(&copy.schema));
-    let columns = schema
-        .as_ref()
-        .map(|schema| schema.key())
-        .unwrap_or_default();
+/// The rows with their keys; `schema` is that of the images: without columns that are left out.
+fn seen_rows<'a>(rows: &'a Batch, schema: &TableSchema) -> Vec<Seen<'a>> {
+    let columns = schema.key();
     let mut seen = Vec::new();
     for entry in rows.entries() {
         let Entry::Record(record) = entry else {
@@ -288,5 +319,139 @@ fn hold(shared: &mut Shared, id: ChunkId, record: &change::batch::RecordEntry, s
         chunk.is_too_large = true;
         chunk.held.clear();
         chunk.changes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::{Column, ColumnType, Value};
+
+    fn column(name: &str) -> Column {
+        Column {
+            name: name.into(),
+            declared: "int".into(),
+            kind: ColumnType::Int {
+                bytes: 4,
+                unsigned: false,
+            },
+            charset: None,
+            collation: None,
+            nullable: false,
+            default: None,
+            comment: String::new(),
+            generated: false,
+            invisible: false,
+            masked: false,
+        }
+    }
+
+    fn schema(version: u32, columns: &[&str], key: &str) -> TableSchema {
+        let place = columns.iter().position(|name| *name == key).unwrap();
+        TableSchema {
+            table: TableId(1),
+            version: SchemaVersion(version),
+            database: "shop".into(),
+            name: "t".into(),
+            columns: columns.iter().map(|name| column(name)).collect(),
+            primary_key: vec![place as u32],
+            unique_keys: Vec::new(),
+            charset: None,
+            comment: String::new(),
+        }
+    }
+
+    fn key_of(value: i64) -> Key {
+        let mut key = Key::new();
+        change::value::put_value(&mut key, Value::Int(value));
+        key
+    }
+
+    /// `shop.t` of `secret` and `id`, copied up to the key 10.
+    fn half_copied() -> GateHandle {
+        let mut copy = TableCopy::new(
+            Arc::new(schema(1, &["secret", "id"], "id")),
+            Order::Ours,
+            100,
+        );
+        copy.split(0, key_of(10));
+        copy.done(0);
+        let config = crate::config::Endpoint::parse(&"mysql://nobody@127.0.0.1:1".into()).unwrap();
+        GateHandle(Arc::new(Mutex::new(Shared {
+            tables: BTreeMap::from([(TableId(1), copy)]),
+            chunks: HashMap::new(),
+            next_chunk: 1,
+            file: 0,
+            bytes_max: 1 << 20,
+            asker: Asker {
+                endpoint: config,
+                tls: TlsConfig::default(),
+                connection: None,
+            },
+            trouble: String::new(),
+            gone: Vec::new(),
+        })))
+    }
+
+    fn rows(cells: &[&[i64]]) -> Batch {
+        let mut batch = Batch::default();
+        for cells in cells {
+            let mut row = batch.row(TableId(1), SchemaVersion(1), RowMeta::default());
+            let mut image = row.after(cells.len());
+            for cell in *cells {
+                image.value(Value::Int(*cell));
+            }
+            drop(image);
+            row.finish(Operation::Insert, 0, 0);
+        }
+        batch
+    }
+
+    #[test]
+    fn the_key_is_found_in_images_that_lack_a_column_before_it() {
+        let mut gate = half_copied();
+        let mut verdicts = Vec::new();
+        // `secret` is left out: images hold the key alone.
+        let emitted = schema(1, &["id"], "id");
+        gate.rows(&rows(&[&[3], &[10], &[11]]), &emitted, &mut verdicts)
+            .unwrap();
+        assert_eq!(verdicts, [true, true, false]);
+    }
+
+    #[test]
+    fn after_a_statement_the_key_is_where_the_new_definition_has_it() {
+        let mut gate = half_copied();
+        let mut verdicts = Vec::new();
+        let moved = schema(2, &["id", "added", "secret"], "id");
+        gate.rows(&rows(&[&[3, 99, 99], &[11, 1, 1]]), &moved, &mut verdicts)
+            .unwrap();
+        assert_eq!(verdicts, [true, false]);
+        assert!(lock(&gate.0).tables[&TableId(1)].refused.is_none());
+    }
+
+    #[test]
+    fn a_table_whose_key_changes_while_it_is_copied_is_set_aside() {
+        let mut gate = half_copied();
+        let mut verdicts = Vec::new();
+        let other = schema(2, &["secret", "id"], "secret");
+        gate.rows(&rows(&[&[3, 3]]), &other, &mut verdicts).unwrap();
+        assert_eq!(verdicts, [false]);
+        assert!(gate.holds(TableId(1)), "its rows are kept back");
+        let refused = lock(&gate.0).tables[&TableId(1)].refused.clone();
+        assert!(refused.unwrap().contains("heal CONFIG shop.t --resnapshot"));
+    }
+
+    #[test]
+    fn a_table_that_is_renamed_while_it_is_copied_is_copied_under_its_new_name() {
+        let mut gate = half_copied();
+        let mut renamed = schema(1, &["secret", "id"], "id");
+        renamed.table = TableId(7);
+        renamed.name = "u".into();
+        gate.renamed(TableId(1), Some(&renamed));
+        let shared = lock(&gate.0);
+        assert_eq!(shared.gone, [TableId(1)]);
+        let copy = &shared.tables[&TableId(7)];
+        assert!(!copy.is_done() && !copy.is_announced && copy.ranges.len() == 1);
+        assert_eq!(copy.schema.name, "u");
     }
 }

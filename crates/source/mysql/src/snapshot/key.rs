@@ -54,6 +54,35 @@ pub fn order_of(schema: &TableSchema, is_masked: bool) -> Order {
     }
 }
 
+/// Whether keys of `now` cannot be compared with those of `before`: other columns, or other types.
+pub fn is_other(before: &TableSchema, now: &TableSchema) -> bool {
+    let columns = |schema: &TableSchema| {
+        let column = |index: &u32| schema.columns.get(*index as usize).cloned();
+        schema.key().iter().filter_map(column).collect::<Vec<_>>()
+    };
+    let (before, now) = (columns(before), columns(now));
+    let is_same = |(before, now): (&change::Column, &change::Column)| {
+        let both_whole = matches!(
+            (&before.kind, &now.kind),
+            (ColumnType::Int { .. }, ColumnType::Int { .. })
+        );
+        before.name.eq_ignore_ascii_case(&now.name) && (both_whole || before.kind == now.kind)
+    };
+    before.len() != now.len() || !before.iter().zip(&now).all(is_same)
+}
+
+/// `schema` with what was learnt of collations in `old`, by the columns' names.
+pub fn with_collations_of(schema: &TableSchema, old: &TableSchema) -> TableSchema {
+    let mut schema = schema.clone();
+    for column in &mut schema.columns {
+        let known = old.columns.iter().find(|old| old.name == column.name);
+        if let (None, Some(known)) = (&column.collation, known) {
+            column.collation.clone_from(&known.collation);
+        }
+    }
+    schema
+}
+
 /// Compares two keys of a table whose order is ours.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let (mut a, mut b) = (WireReader::new(a), WireReader::new(b));

@@ -54,6 +54,8 @@ pub struct TableCopy {
     pub refused: Option<String>,
     /// Not before this time is another chunk tried.
     pub not_before: Option<std::time::Instant>,
+    /// Whether the journal knows that it is being copied.
+    pub is_announced: bool,
 }
 
 impl TableCopy {
@@ -73,7 +75,18 @@ impl TableCopy {
             failures: 0,
             refused: None,
             not_before: None,
+            is_announced: true,
         }
+    }
+
+    /// Its key was changed: what was read so far cannot be told from what was not.
+    pub fn refuse_other_key(&mut self) {
+        let name = format!("{}.{}", self.schema.database, self.schema.name);
+        self.finish();
+        self.refused = Some(format!(
+            "its key was changed while {name} was copied: headwater heal CONFIG {name} --resnapshot \
+             copies it again"
+        ));
     }
 
     /// Whether every range is done.

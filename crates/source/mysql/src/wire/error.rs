@@ -95,11 +95,7 @@ impl WireFailure {
                     ErrorKind::Fenced,
                     "another client reads the log under the same server_id: set another one",
                 ),
-                code::LOG_UNREADABLE => (
-                    ErrorKind::Lost,
-                    "the server purged this part of its log: take a new snapshot, or start from a later \
-                     position and take a new snapshot (a fresh journal directory)",
-                ),
+                code::LOG_UNREADABLE => log_unreadable(message),
                 code::NO_SUCH_TABLE => (ErrorKind::Invalid, ""),
                 _ => (ErrorKind::Invalid, ""),
             },
@@ -113,7 +109,63 @@ impl WireFailure {
     }
 }
 
+/// What error 1236 means; only its text tells (mysql/mysql-server, sql/rpl_binlog_sender.cc;
+/// MariaDB/server, sql/sql_repl.cc).
+fn log_unreadable(message: &str) -> (ErrorKind, &'static str) {
+    let message = message.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if says(&["max_allowed_packet"]) {
+        return (
+            ErrorKind::Invalid,
+            "the log holds an event that is larger than the server may send: SET GLOBAL \
+             max_allowed_packet = 1073741824, then run again",
+        );
+    }
+    if says(&["crc", "checksum", "bogus data", "truncated", "corrupt"]) {
+        return (
+            ErrorKind::Corrupt,
+            "the server cannot read its own log there: look at its disk; where the log cannot be \
+             mended, take a new snapshot (a fresh journal directory)",
+        );
+    }
+    if says(&["gtid_mode", "auto_position"]) {
+        return (
+            ErrorKind::Invalid,
+            "the position holds GTIDs, and the server has gtid_mode = OFF: switch it on, or take a new \
+             snapshot (a fresh journal directory)",
+        );
+    }
+    (
+        ErrorKind::Lost,
+        "the server purged this part of its log: take a new snapshot, or start from a later position \
+         and take a new snapshot (a fresh journal directory)",
+    )
+}
+
 /// Whether error 1236 says that another replica has the same number.
 fn is_clash(message: &str) -> bool {
     message.contains("same server_uuid") || message.contains("same server_id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_1236_is_told_by_its_text() {
+        let kind = |message: &str| log_unreadable(message).0;
+        let purged = "Could not find first log file name in binary log index file";
+        let packet =
+            "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source";
+        assert_eq!(kind(purged), ErrorKind::Lost);
+        assert_eq!(kind(packet), ErrorKind::Invalid);
+        assert_eq!(
+            kind("event read from binlog did not pass crc check"),
+            ErrorKind::Corrupt
+        );
+        assert_eq!(
+            kind("bogus data in log event; the first event 'x' at 4"),
+            ErrorKind::Corrupt
+        );
+    }
 }
