@@ -223,6 +223,12 @@ impl Delivery {
                 Stop::Sink(error) => error,
             };
             if self.park(&error) {
+                // A restart knows what is parked already; a stop must not wait for the last refusal.
+                if self.shared.is_stopping()
+                    && failing_since.get_or_insert_with(Instant::now).elapsed() > drain
+                {
+                    return Err(error.to_string());
+                }
                 continue;
             }
             if error.kind == ErrorKind::Fenced && self.config.ends_with_reader {
@@ -232,7 +238,8 @@ impl Delivery {
             if error.kind == ErrorKind::Lost && self.wait_for_person(&error) {
                 continue;
             }
-            if !matches!(error.kind, ErrorKind::Unavailable) {
+            // A refusal of what is set aside already is tried again, slowly: nothing else is known to help.
+            if error.kind != ErrorKind::Unavailable && error.rejection.is_none() {
                 return Err(error.to_string());
             }
             let since = *failing_since.get_or_insert_with(Instant::now);

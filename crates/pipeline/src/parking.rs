@@ -107,8 +107,12 @@ impl Parking {
         }
     }
 
-    /// Sets a refused record's key, or table, aside.
-    pub fn reject(&mut self, rejection: &Rejection) {
+    /// Sets a refused record's key, or table, aside; false when that changes nothing: it is set aside
+    /// already from there on, and was refused all the same.
+    pub fn reject(&mut self, rejection: &Rejection) -> bool {
+        if self.is_known(rejection) {
+            return false;
+        }
         let keys = match rejection.key_columns.is_empty() {
             true => String::new(),
             false => format!(" (key columns: {})", rejection.key_columns.join(", ")),
@@ -120,6 +124,27 @@ impl Parking {
             target: rejection.target.clone(),
             reason: format!("{}{keys}", rejection.reason),
         });
+        true
+    }
+
+    fn is_known(&self, rejection: &Rejection) -> bool {
+        let Some(parked) = self.tables.get(&rejection.table) else {
+            return false;
+        };
+        let from = match rejection.key_token {
+            Some(key) => parked.keys.get(&key).copied(),
+            None => parked.whole_from,
+        };
+        from.is_some_and(|from| from <= rejection.sequence)
+    }
+
+    /// All that is set aside, as of `sequence` where it began before.
+    pub fn not_before(&self, sequence: u64) -> Vec<Parked> {
+        let mut parked = self.to_cursor();
+        for one in &mut parked {
+            one.from_sequence = one.from_sequence.max(sequence);
+        }
+        parked
     }
 
     /// Sets a key, or a table, aside.

@@ -96,6 +96,23 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
+    /// A part of it is delivered: memory stays bounded, and after a crash healing goes on behind it.
+    fn flush_part(&mut self, next: u64) -> Result<(), Stop> {
+        let delivery = &mut *self.delivery;
+        let mut cursor = delivery.cursor.clone();
+        let mut parked = delivery.parking.clone();
+        for one in self.healing.not_before(next) {
+            parked.add(&one);
+        }
+        cursor.parked = parked.to_cursor();
+        if let Err(error) = delivery.sink.flush(&cursor) {
+            let _ = delivery.sink.abort();
+            return Err(error.into());
+        }
+        delivery.cursor = cursor;
+        Ok(())
+    }
+
     fn is_healed(&self, row: &RowChange<'_>) -> bool {
         let name = format!("{}.{}", row.table.database, row.table.name);
         self.healing
@@ -123,7 +140,11 @@ impl EventSink for Replay<'_> {
         }
         self.rows += 1;
         self.delivery.marks.is_begun = true;
-        self.delivery.give(event)
+        self.delivery.give(event)?;
+        if self.delivery.is_full() {
+            self.flush_part(row.sequence + 1)?;
+        }
+        Ok(())
     }
 
     fn looks_ahead(&self) -> bool {

@@ -6,16 +6,18 @@ use change::{Event, Operation, SinkError};
 use std::time::Instant;
 
 impl Delivery {
-    /// Sets a refused record aside; false for other errors.
+    /// Sets a refused record aside; false for other errors, and where it was set aside already.
     pub(super) fn park(&mut self, error: &SinkError) -> bool {
         let Some(rejection) = &error.rejection else {
             return false;
         };
+        if !self.parking.reject(rejection) {
+            return false;
+        }
         tracing::error!(
             sink = self.config.name,
             "{error}; it is parked, the rest goes on"
         );
-        self.parking.reject(rejection);
         // The parked set travels with the cursor; it is durable with the next flush, and if that is
         // lost, the same record is refused again.
         true
