@@ -27,6 +27,7 @@ pub mod rng;
 pub mod rocketmq;
 pub mod script;
 pub mod sql;
+pub mod switch;
 pub mod temp;
 pub mod topics;
 pub mod types;
@@ -40,6 +41,7 @@ pub use kafka::Kafka;
 pub use mysql_server::{Flavour, MysqlServer};
 pub use pipeline::Pipeline;
 pub use rocketmq::RocketMq;
+pub use switch::Switch;
 pub use temp::TempDir;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

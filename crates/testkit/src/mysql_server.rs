@@ -186,6 +186,50 @@ impl MysqlServer {
         script::run("mysql.sh", &arguments).expect("the script does what it says");
     }
 
+    /// Forgets its accounts for tests and its binlog, before it becomes a replica for the first time.
+    pub fn forget(&self) {
+        let reset = self.flavour.reset_log();
+        self.sql()
+            .exec(&format!("DROP USER {USER}@'127.0.0.1'; {reset}"));
+    }
+
+    /// Becomes a replica of `source`, by GTIDs.
+    pub fn follow(&self, source: &MysqlServer) {
+        let port = source.port();
+        let sql = match self.flavour.is_mariadb() {
+            true => format!(
+                "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos; CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = 'root', \
+                 MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = slave_pos; START SLAVE"
+            ),
+            false => format!(
+                "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port}, SOURCE_USER = \
+                 'root', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1; \
+                 START REPLICA"
+            ),
+        };
+        self.sql().exec(&sql);
+    }
+
+    /// Waits until everything that `source` has committed is applied here.
+    pub fn wait_for(&self, source: &MysqlServer) {
+        let (position, wait) = match self.flavour.is_mariadb() {
+            true => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
+            false => ("@@gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
+        };
+        let gtids = source.sql().value(&format!("SELECT {position}"));
+        let went = self.sql().value(&format!("SELECT {wait}('{gtids}', 60)"));
+        assert_eq!(went, "0", "the replica did not get as far as {gtids}");
+    }
+
+    /// Is no replica any more.
+    pub fn unfollow(&self) {
+        let sql = match self.flavour.is_mariadb() {
+            true => "STOP SLAVE; RESET SLAVE ALL",
+            false => "STOP REPLICA; RESET REPLICA ALL",
+        };
+        self.sql().exec(sql);
+    }
+
     /// An orderly stop.
     pub fn stop(&self) {
         self.control("stop", &[]);
