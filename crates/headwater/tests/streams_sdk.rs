@@ -18,6 +18,7 @@ use aws_sdk_keyspacesstreams::types::{
     OriginType, ShardIteratorType, StreamStatus, StreamViewType,
 };
 use sdk::{Api, Consumer, number};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,17 +37,111 @@ policies:
 
 /// A pipeline with the API and a stream `t` of `shop.t`.
 fn pipeline(server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
+    pipeline_in("us-east-1", server, shards)
+}
+
+fn pipeline_in(region: &'static str, server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
     let address = format!("127.0.0.1:{}", ports::free(1));
     let config = server.source_yaml("\"shop.*\"", &[])
         + "journal: {retention: 24h}\n"
-        + &format!("api: {{listen: \"{address}\", credentials_file: keys.yaml}}\n")
+        + &format!(
+            "api: {{listen: \"{address}\", region: {region}, credentials_file: keys.yaml}}\n"
+        )
         + &format!("streams:\n  - {{table: shop.t, name: t, shards: {{initial: {shards}}}}}\n");
     let mut pipeline = Pipeline::new(BINARY, &config);
     pipeline.write_private("keys.yaml", KEYS);
     pipeline.start();
     pipeline.wait_streaming(LIMIT);
-    let api = Api::new(&format!("http://{address}"));
+    let api = Api::in_region(
+        region,
+        &format!("http://{address}"),
+        "admin",
+        "admin-secret",
+    );
     (pipeline, api)
+}
+
+/// Key and origin of each record of a stream with one shard, once there are `count`.
+fn origins(api: &Api, arn: &str, count: usize) -> BTreeMap<String, Vec<OriginType>> {
+    let shard = api.get_stream(arn).shards()[0]
+        .shard_id()
+        .unwrap()
+        .to_owned();
+    let since = Instant::now();
+    loop {
+        assert!(since.elapsed() < LIMIT, "not {count} records");
+        let first = api.iterator(arn, &shard, ShardIteratorType::TrimHorizon, None);
+        let page = api.records(&first.unwrap(), 1000).unwrap();
+        if page.change_records().len() >= count {
+            assert_eq!(page.change_records().len(), count);
+            let mut found = BTreeMap::<String, Vec<OriginType>>::new();
+            for record in page.change_records() {
+                let key = record.partition_keys().unwrap()["id"].as_bigint_t();
+                let origin = record.origin().unwrap().clone();
+                found.entry(key.unwrap().clone()).or_default().push(origin);
+            }
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Two servers that replicate each other, a Headwater beside each: each Region has its own stream, and a
+/// record says whether its row was written there or came by replication.
+fn two_regions(flavour: Flavour) {
+    use OriginType::{Replication, User};
+    let _turn = one_at_a_time();
+    let (east, west) = (
+        MysqlServer::start(flavour, &[]),
+        MysqlServer::start(flavour, &[]),
+    );
+    west.forget();
+    west.follow(&east);
+    east.sql().exec(row_writer::TABLES);
+    west.wait_for(&east);
+    east.follow(&west);
+    let (mut in_east, east_api) = pipeline_in("us-east-1", &east, 1);
+    let (mut in_west, west_api) = pipeline_in("eu-west-1", &west, 1);
+    let (east_arn, west_arn) = (east_api.enabled("shop", "t"), west_api.enabled("shop", "t"));
+    assert!(east_arn.contains(":us-east-1:"), "{east_arn}");
+    assert!(west_arn.contains(":eu-west-1:"), "{west_arn}");
+    east.sql()
+        .exec("INSERT INTO shop.t VALUES (1, 1, 'east'), (2, 2, 'east')");
+    west.wait_for(&east);
+    west.sql()
+        .exec("INSERT INTO shop.t VALUES (3, 3, 'west'); UPDATE shop.t SET v = 20 WHERE id = 2");
+    east.wait_for(&west);
+    let told = |entries: [(&str, Vec<OriginType>); 3]| {
+        BTreeMap::from(entries.map(|(key, origins)| (key.to_owned(), origins)))
+    };
+    assert_eq!(
+        origins(&east_api, &east_arn, 4),
+        told([
+            ("1", vec![User]),
+            ("2", vec![User, Replication]),
+            ("3", vec![Replication])
+        ])
+    );
+    assert_eq!(
+        origins(&west_api, &west_arn, 4),
+        told([
+            ("1", vec![Replication]),
+            ("2", vec![Replication, User]),
+            ("3", vec![User])
+        ])
+    );
+    in_east.stop();
+    in_west.stop();
+}
+
+#[test]
+fn two_regions_of_mysql_tell_their_own_rows_from_replicated_ones() {
+    two_regions(Flavour::Mysql97);
+}
+
+#[test]
+fn two_regions_of_mariadb_tell_their_own_rows_from_replicated_ones() {
+    two_regions(Flavour::Mariadb10);
 }
 
 /// Splits or merges at random, as an operator does; whether it was a merge.

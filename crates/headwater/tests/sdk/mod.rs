@@ -34,11 +34,15 @@ impl Api {
     }
 
     pub fn with_key(endpoint: &str, key: &str, secret: &str) -> Self {
+        Self::in_region("us-east-1", endpoint, key, secret)
+    }
+
+    pub fn in_region(region: &'static str, endpoint: &str, key: &str, secret: &str) -> Self {
         let http = aws_smithy_http_client::Builder::new().build_http();
         let credentials = Credentials::new(key, secret, None, None, "test");
         let config = streams::Config::builder()
             .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("us-east-1"))
+            .region(Region::new(region))
             .endpoint_url(endpoint)
             .credentials_provider(credentials.clone())
             .retry_config(RetryConfig::standard().with_max_attempts(8))
@@ -46,7 +50,7 @@ impl Api {
             .build();
         let tables = aws_sdk_keyspaces::Config::builder()
             .behavior_version(aws_sdk_keyspaces::config::BehaviorVersion::latest())
-            .region(aws_sdk_keyspaces::config::Region::new("us-east-1"))
+            .region(aws_sdk_keyspaces::config::Region::new(region))
             .endpoint_url(endpoint)
             .credentials_provider(credentials)
             .http_client(http)
