@@ -1,7 +1,9 @@
 //! From one structure of a table to the next: what has to be done to the target, and what cannot be.
 
+use crate::added_column::OldRows;
 use crate::layout::{NoLayout, TableLayout};
 use crate::names::quote;
+use crate::statement;
 use change::{Column, ColumnType};
 
 /// SQL mode bits with which a server refuses a value that does not fit instead of changing it.
@@ -12,7 +14,7 @@ const STRICT: u64 = 1 << 21 | 1 << 22;
 pub(crate) enum Plan {
     /// The target needs no change.
     Same,
-    /// ALTER commands, in their order.
+    /// The commands of one ALTER after the other: one ALTER cannot rename a column and change its type.
     Alter(Vec<String>),
     /// The rows move into a table of the new structure: for each of its columns an expression over the
     /// old table; none for a column that is new.
@@ -38,9 +40,14 @@ pub(crate) fn plan(
     new: &mut TableLayout,
     statement: Option<(&str, u64)>,
 ) -> Result<Plan, NoLayout> {
+    if let Some((sql, _)) = statement {
+        refuse_unseen(old, new, sql)?;
+    }
     let renames = renames(old, new, statement)?;
     let is_strict = statement.is_none_or(|(_, mode)| mode & STRICT != 0);
+    let mut steps: Vec<Vec<String>> = Vec::new();
     let mut commands = Vec::new();
+    let mut comments = Vec::new();
     let mut sources = Vec::new();
     let mut order: Vec<String> = old.column_names();
     // Columns that go make room for names first.
@@ -51,13 +58,14 @@ pub(crate) fn plan(
             order.retain(|name| *name != column.name);
         }
     }
-    for (from, to) in &renames {
-        let (was, is) = (&old.columns[*from].name, &new.columns[*to].name);
-        if was != is {
-            commands.push(format!("RENAME COLUMN {} TO {}", quote(was), quote(is)));
-            if let Some(place) = order.iter_mut().find(|name| *name == was) {
-                place.clone_from(is);
-            }
+    steps.push(std::mem::take(&mut commands));
+    steps.extend(rename_steps(old, new, &renames));
+    for name in &mut order {
+        let renamed = renames
+            .iter()
+            .find(|(from, _)| old.columns[*from].name == *name);
+        if let Some((_, to)) = renamed {
+            name.clone_from(&new.columns[*to].name);
         }
     }
     let mut touches_key = old.key_names() != new.key_names()
@@ -66,6 +74,7 @@ pub(crate) fn plan(
     for to in 0..new.columns.len() {
         let Some((from, _)) = renames.iter().find(|(_, t)| *t == to) else {
             let before = to.checked_sub(1).map(|at| new.columns[at].name.clone());
+            refuse_unknown(new, to)?;
             commands.push(add(new, to, before.as_deref()));
             let at = before.map_or(0, |name| {
                 order
@@ -123,14 +132,17 @@ pub(crate) fn plan(
             Change::Widen => {}
         }
         if was.comment != new.columns[to].comment {
-            commands.push(format!(
+            comments.push(format!(
                 "COMMENT COLUMN {} {}",
                 quote(&new.columns[to].name),
                 crate::names::literal(&new.columns[to].comment)
             ));
         }
     }
-    if old.is_keyless() && new.is_keyless() && !commands.is_empty() {
+    steps.push(commands);
+    steps.push(comments);
+    let changes = steps.iter().any(|step| !step.is_empty());
+    if old.is_keyless() && new.is_keyless() && changes {
         return Err(NoLayout(
             "it has no key: its rows are told apart by all columns, and those change".into(),
         ));
@@ -143,28 +155,104 @@ pub(crate) fn plan(
     }
     if order != new.column_names() {
         let mut before: Option<&str> = None;
+        let mut moves = Vec::new();
         for column in &new.columns {
             let place = before.map_or("FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
-            commands.push(format!(
+            moves.push(format!(
                 "MODIFY COLUMN {} {} {place}",
                 quote(&column.name),
                 column.type_text
             ));
             before = Some(&column.name);
         }
+        steps.push(moves);
     }
-    Ok(match commands.is_empty() {
+    steps.retain(|step| !step.is_empty());
+    Ok(match steps.is_empty() {
         true => Plan::Same,
-        false => Plan::Alter(commands),
+        false => Plan::Alter(steps.iter().map(|step| step.join(", ")).collect()),
     })
+}
+
+/// What the schemas do not show and the target cannot repeat: values that the source made anew.
+fn refuse_unseen(old: &TableLayout, new: &TableLayout, sql: &str) -> Result<(), NoLayout> {
+    let has =
+        |columns: &[Column], name: &str| columns.iter().any(|c| c.name.eq_ignore_ascii_case(name));
+    let (before, after) = (&old.schema.columns, &new.schema.columns);
+    let renamed = statement::renames(sql);
+    let is_made_anew = |name: &String| {
+        has(before, name)
+            && has(after, name)
+            && !renamed.iter().any(|(_, to)| to.eq_ignore_ascii_case(name))
+    };
+    if let Some(name) = statement::dropped(sql).into_iter().find(is_made_anew) {
+        return Err(NoLayout(format!(
+            "column `{name}` is dropped and made anew, and what older rows have of it only the source knows"
+        )));
+    }
+    let redefined = statement::redefined(sql);
+    let of = |name: &String| after.iter().find(|c| c.name.eq_ignore_ascii_case(name));
+    if let Some(column) = redefined.iter().filter_map(of).find(|c| c.generated) {
+        return Err(NoLayout(format!(
+            "column `{}` is generated and gets another definition: its values only the source knows",
+            column.name
+        )));
+    }
+    Ok(())
+}
+
+/// Errors: when the rows that are there have values of a new column that only the source knows.
+fn refuse_unknown(new: &TableLayout, index: usize) -> Result<(), NoLayout> {
+    let name = &new.columns[index].name;
+    if new.key.contains(&index) || new.sort.contains(&index) {
+        return Err(NoLayout(format!(
+            "column `{name}` is new and in the key: what older rows have of it only the source knows"
+        )));
+    }
+    match &new.columns[index].old_rows {
+        OldRows::Unknown(why) => Err(NoLayout(format!(
+            "what older rows have of the new column `{name}` only the source knows: {why}"
+        ))),
+        OldRows::Same | OldRows::Constant(_) => Ok(()),
+    }
+}
+
+/// Renames; where a new name is another column's old one, by way of names that nobody has.
+fn rename_steps(
+    old: &TableLayout,
+    new: &TableLayout,
+    renames: &[(usize, usize)],
+) -> Vec<Vec<String>> {
+    let pairs: Vec<(&str, &str)> = renames
+        .iter()
+        .map(|(from, to)| (&*old.columns[*from].name, &*new.columns[*to].name))
+        .filter(|(was, is)| was != is)
+        .collect();
+    let line = |was: &str, is: &str| format!("RENAME COLUMN {} TO {}", quote(was), quote(is));
+    let collides = pairs
+        .iter()
+        .any(|(_, is)| pairs.iter().any(|(was, _)| was == is));
+    if !collides {
+        return vec![pairs.iter().map(|(was, is)| line(was, is)).collect()];
+    }
+    let between = |number: usize| format!("{}renamed{number}", old.added().sign);
+    let numbered = || pairs.iter().enumerate();
+    vec![
+        numbered()
+            .map(|(at, (was, _))| line(was, &between(at)))
+            .collect(),
+        numbered()
+            .map(|(at, (_, is))| line(&between(at), is))
+            .collect(),
+    ]
 }
 
 fn add(new: &TableLayout, index: usize, before: Option<&str>) -> String {
     let column = &new.columns[index];
     let mut line = format!("{} {}", quote(&column.name), column.type_text);
-    if let Some(default) = &column.default {
+    if let OldRows::Constant(value) = &column.old_rows {
         line.push_str(" DEFAULT ");
-        line.push_str(default);
+        line.push_str(value);
     }
     if !column.comment.is_empty() {
         line.push_str(" COMMENT ");
@@ -187,7 +275,7 @@ fn renames(
 ) -> Result<Vec<(usize, usize)>, NoLayout> {
     let (old, new) = (&old.schema.columns, &new.schema.columns);
     let named = statement
-        .map(|(sql, _)| crate::renames::of(sql))
+        .map(|(sql, _)| statement::renames(sql))
         .unwrap_or_default();
     let find = |columns: &[Column], name: &str| {
         columns
@@ -224,6 +312,10 @@ fn renames(
 
 fn change(old: &Column, new: &Column, is_strict: bool) -> Change {
     use ColumnType as T;
+    // NULL becomes another value where the server does not refuse it; a generated value is the source's.
+    if old.nullable && !new.nullable && !is_strict || new.generated && !old.generated {
+        return Change::No;
+    }
     if old.kind == new.kind {
         return Change::Keep;
     }
@@ -275,6 +367,8 @@ fn change(old: &Column, new: &Column, is_strict: bool) -> Change {
         {
             Change::Widen
         }
+        // It cuts trailing blanks off.
+        (T::Varchar { .. } | T::Text { .. }, T::Char { .. }) => Change::No,
         (a, b) if text_length(a).is_some() && text_length(b).is_some() => {
             let shorter = text_length(b) < text_length(a);
             when_strict(!shorter)
@@ -286,7 +380,11 @@ fn change(old: &Column, new: &Column, is_strict: bool) -> Change {
         | (T::Set { members: a }, T::Set { members: b }) => {
             when_strict(a.iter().all(|member| b.contains(member)))
         }
-        (T::Enum { .. } | T::Set { .. }, b) if text_length(b) > Some(255) => Change::Keep,
+        (T::Enum { .. } | T::Set { .. }, b)
+            if text_length(b) > Some(255) && !matches!(b, T::Char { .. }) =>
+        {
+            Change::Keep
+        }
         _ => Change::No,
     }
 }

@@ -3,9 +3,10 @@
 use crate::client::Client;
 use crate::config::{ClickHouseConfig, Mode};
 use crate::error::{ACCESS_DENIED, READONLY, code};
+use crate::layout::Added;
 use crate::names::{Names, literal, quote};
 use crate::server::{MVCC, SIGN_VERSION, Version};
-use crate::structure::{in_the_way_of_view, wrong_engine};
+use crate::structure::{in_the_way_beside, in_the_way_of_view, wrong_engine};
 use change::SinkError;
 use change::contract::ErrorKind;
 
@@ -344,6 +345,10 @@ fn engine_of(
         out.push(bad(found, fix));
     }
     if let Some((found, fix)) = in_the_way_of_view(client, names)? {
+        out.push(bad(found, fix));
+    }
+    let added = Added::new(&config.column_prefix);
+    if let Some((found, fix)) = in_the_way_beside(client, &added, names)? {
         out.push(bad(found, fix));
     }
     Ok(())

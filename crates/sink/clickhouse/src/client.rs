@@ -1,8 +1,9 @@
 //! The connection: statements, small answers, inserts with retries, over HTTP or HTTPS.
 
 use crate::config::{ClickHouseConfig, Compression};
-use crate::error::{Refused, invalid};
+use crate::error::{Refused, SETTING_CONSTRAINT_VIOLATION, code, invalid};
 use crate::names::{literal, quote};
+use crate::server::Version;
 use bytes::Bytes;
 use change::SinkError;
 use change::contract::ErrorKind;
@@ -23,10 +24,19 @@ pub(crate) struct Client {
     client: clickhouse::Client,
     place: String,
     timeout: Duration,
+    /// See [`drops_any_size`](Self::drops_any_size).
+    drops_any_size: bool,
 }
 
 /// Settings of one statement.
 pub(crate) type Settings<'a> = &'a [(&'a str, &'a str)];
+
+/// A server refuses to drop what is larger than 50 GB, unless the statement says otherwise. What the sink
+/// drops it has made, and what it replaces it keeps in another table.
+const ANY_SIZE: [(&str, &str); 2] = [
+    ("max_table_size_to_drop", "0"),
+    ("max_partition_size_to_drop", "0"),
+];
 
 impl Client {
     /// Connects lazily. `label` marks the sink's statements in the server's own lists.
@@ -63,7 +73,14 @@ impl Client {
             client,
             place: format!("clickhouse {}", without_userinfo(&config.url)),
             timeout: Duration::from_secs(config.timeout_s),
+            drops_any_size: false,
         })
+    }
+
+    /// The same, for a server of this version.
+    pub(crate) fn for_version(mut self, version: Version) -> Self {
+        self.drops_any_size = version.drops_any_size();
+        self
     }
 
     fn error(&self, operation: &str, error: &Error) -> SinkError {
@@ -119,7 +136,19 @@ impl Client {
 
     /// Drops a table, where there is one.
     pub(crate) fn drop_table(&self, operation: &str, name: &str) -> Result<(), SinkError> {
-        self.run(operation, &format!("DROP TABLE IF EXISTS {name}"))
+        self.run_dropping(operation, &format!("DROP TABLE IF EXISTS {name}"))
+    }
+
+    /// Runs a statement that drops a table or a partition, of any size.
+    pub(crate) fn run_dropping(&self, operation: &str, sql: &str) -> Result<(), SinkError> {
+        if !self.drops_any_size {
+            return self.run(operation, sql);
+        }
+        match self.run_with(operation, sql, &ANY_SIZE) {
+            // The account's profile does not let it say so: then what is small can be dropped.
+            Err(error) if code(&error) == SETTING_CONSTRAINT_VIOLATION => self.run(operation, sql),
+            done => done,
+        }
     }
 
     /// Makes a database where it is missing. For one that is there no grant to make it is needed.

@@ -10,6 +10,66 @@ pub(crate) const READONLY: u32 = 164;
 const DISK_FULL: &str = "the server's disk is full: make room, or add a disk to the storage policy; the sink \
                          waits and goes on";
 
+/// The account's profile forbids a setting of the statement.
+pub(crate) const SETTING_CONSTRAINT_VIOLATION: u32 = 452;
+/// The server has no table of this name.
+const UNKNOWN_TABLE: u32 = 60;
+/// The server has no database of this name.
+const UNKNOWN_DATABASE: u32 = 81;
+
+/// What a server refuses for what a statement or its rows say, not for how it stands: the same again is
+/// refused again.
+const FOR_GOOD: [(u32, &str); 37] = [
+    (6, "CANNOT_PARSE_TEXT"),
+    (10, "NOT_FOUND_COLUMN_IN_BLOCK"),
+    (15, "DUPLICATE_COLUMN"),
+    (16, "NO_SUCH_COLUMN_IN_TABLE"),
+    (26, "CANNOT_PARSE_QUOTED_STRING"),
+    (27, "CANNOT_PARSE_INPUT_ASSERTION_FAILED"),
+    (36, "BAD_ARGUMENTS"),
+    (38, "CANNOT_PARSE_DATE"),
+    (41, "CANNOT_PARSE_DATETIME"),
+    (43, "ILLEGAL_TYPE_OF_ARGUMENT"),
+    (44, "ILLEGAL_COLUMN"),
+    (46, "UNKNOWN_FUNCTION"),
+    (47, "UNKNOWN_IDENTIFIER"),
+    (48, "NOT_IMPLEMENTED"),
+    (50, "UNKNOWN_TYPE"),
+    (53, "TYPE_MISMATCH"),
+    (57, "TABLE_ALREADY_EXISTS"),
+    (62, "SYNTAX_ERROR"),
+    (69, "ARGUMENT_OUT_OF_BOUND"),
+    (70, "CANNOT_CONVERT_TYPE"),
+    (72, "CANNOT_PARSE_NUMBER"),
+    (115, "UNKNOWN_SETTING"),
+    (117, "INCORRECT_DATA"),
+    (131, "TOO_LARGE_STRING_SIZE"),
+    (179, "MULTIPLE_EXPRESSIONS_FOR_ALIAS"),
+    (248, "INVALID_PARTITION_VALUE"),
+    (321, "VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE"),
+    (344, "SUPPORT_IS_DISABLED"),
+    (349, "CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN"),
+    (352, "AMBIGUOUS_COLUMN_NAME"),
+    (376, "CANNOT_PARSE_UUID"),
+    (407, "DECIMAL_OVERFLOW"),
+    (467, "CANNOT_PARSE_BOOL"),
+    (469, "VIOLATED_CONSTRAINT"),
+    (524, "ALTER_OF_COLUMN_IS_FORBIDDEN"),
+    (549, "DATA_TYPE_CANNOT_BE_USED_IN_KEY"),
+    (691, "UNKNOWN_ELEMENT_OF_ENUM"),
+];
+
+/// Whether trying again is of no use: the table is set aside, so that the others go on.
+pub(crate) fn is_for_good(error: &SinkError) -> bool {
+    let code = code(error);
+    code != 0 && FOR_GOOD.iter().any(|(known, _)| *known == code)
+}
+
+/// Whether the server said that a table or its database is not there.
+pub(crate) fn is_missing(error: &SinkError) -> bool {
+    matches!(code(error), UNKNOWN_TABLE | UNKNOWN_DATABASE)
+}
+
 /// The server's error number in an error of [`Client`](crate::client::Client); 0 for none.
 pub(crate) fn code(error: &SinkError) -> u32 {
     Refused::parse(&error.detail).code
@@ -96,6 +156,30 @@ mod tests {
         assert_eq!(refused.code, 60);
         assert!(!refused.text.contains("secret"));
         assert_eq!(Refused::parse("nothing").code, 0);
+    }
+
+    #[test]
+    fn what_is_refused_for_what_it_says_is_told_from_what_passes() {
+        let error = |body: &str| {
+            let refused = Refused::parse(body);
+            SinkError::new(refused.verdict().0, "insert", refused.text)
+        };
+        for (code, name) in FOR_GOOD {
+            assert!(is_for_good(&error(&format!(
+                "Code: {code}. DB::Exception: no. ({name})"
+            ))));
+        }
+        for passing in [
+            "Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)",
+            "Code: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS)",
+            "Code: 497. DB::Exception: Not enough privileges. (ACCESS_DENIED)",
+            "no answer in time",
+        ] {
+            assert!(!is_for_good(&error(passing)), "{passing}");
+        }
+        assert!(is_missing(&error(
+            "Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)"
+        )));
     }
 
     #[test]

@@ -24,6 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Parts of one partition above which a fold merges them: a server merges by itself, but what it merges
+/// while a fold runs is thrown away, and above some thousands it takes no more inserts.
+const PARTS_MAX: u64 = 50;
+/// Partitions that one fold merges, so that it ends.
+const MERGED_PARTITIONS_MAX: u64 = 4;
+
 /// What is to be folded.
 pub(crate) struct Job {
     pub source: String,
@@ -246,6 +252,7 @@ impl Worker {
             )?;
         }
         crash_point("fold-insert");
+        self.merge(job)?;
         let now = client.number("fold: count", &format!("SELECT count() FROM {staging}"))?;
         if now != all - gone + come {
             let detail = format!(
@@ -262,6 +269,35 @@ impl Worker {
             &format!("EXCHANGE TABLES {base} AND {staging}"),
         )?;
         crash_point("fold-exchange");
+        Ok(())
+    }
+
+    /// Merges the parts of the next base where they became many: merges that ran on the present base
+    /// meanwhile are lost with it.
+    fn merge(&self, job: &Job) -> Result<(), SinkError> {
+        let client = &self.client;
+        let sql = format!(
+            "SELECT partition_id FROM system.parts WHERE database = {} AND table = {} AND active GROUP BY \
+             partition_id HAVING count() > {PARTS_MAX} ORDER BY count() DESC LIMIT {MERGED_PARTITIONS_MAX}",
+            crate::names::literal(&job.names.database),
+            crate::names::literal(&job.names.staging_name())
+        );
+        for row in client.rows("fold: count parts", &sql)? {
+            let Some(partition) = row.first() else {
+                continue;
+            };
+            self.step()?;
+            let sql = format!(
+                "OPTIMIZE TABLE {} PARTITION ID {}",
+                job.names.staging(),
+                crate::names::literal(partition)
+            );
+            // A fold is right without it, and the account may lack the grant.
+            if let Err(error) = client.run("fold: merge", &sql) {
+                tracing::debug!(table = job.source, "{error}");
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -293,7 +329,7 @@ pub(crate) fn drop_folded(client: &Client, names: &Names, folded: u64) -> Result
             .unwrap_or(u64::MAX);
         if epoch <= folded {
             let sql = format!("ALTER TABLE {} DROP PARTITION {epoch}", names.delta());
-            client.run("drop folded changes", &sql)?;
+            client.run_dropping("drop folded changes", &sql)?;
             crash_point("fold-drop");
         }
     }

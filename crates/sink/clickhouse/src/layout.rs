@@ -1,5 +1,6 @@
 //! The structure of one table in the target: its columns, its key, and how each value is written.
 
+use crate::added_column::{self, OldRows};
 use crate::config::{ClickHouseConfig, Engine, Keyless, Layout, Mode, TableConfig};
 use crate::encode::{DateRange, Writer};
 use crate::names::{self, list, quote};
@@ -16,8 +17,8 @@ pub(crate) struct TargetColumn {
     pub name: String,
     /// Its type, as DESCRIBE prints it once the table is there.
     pub type_text: String,
-    /// What rows written before it was added have.
-    pub default: Option<String>,
+    /// What rows have of it that were there before it.
+    pub old_rows: OldRows,
     /// The comment.
     pub comment: String,
 }
@@ -149,7 +150,7 @@ impl TableLayout {
                 });
             TargetColumn {
                 name: column.name.clone(),
-                default: type_map::default_expression(column, &type_text),
+                old_rows: added_column::old_rows(column, &type_text, version.has_all_dates()),
                 type_text,
                 comment: column.comment.clone(),
             }
@@ -213,12 +214,26 @@ impl TableLayout {
         self.columns.iter().any(is_json)
     }
 
+    /// Whether a row that goes must have this column as it was: it is found by it.
+    pub(crate) fn finds_by(&self, column: usize) -> bool {
+        self.key.contains(&column) || self.mode == Mode::SignVersion && self.sort.contains(&column)
+    }
+
     pub(crate) fn is_keyless(&self) -> bool {
         self.key.is_empty()
     }
 
     pub(crate) fn added(&self) -> &Added {
         &self.added
+    }
+
+    /// A name for an expression of a query, which no column of the source has: quoted.
+    pub(crate) fn alias(&self, name: &str) -> String {
+        let mut own = format!("{}_{name}", self.added.sign);
+        while self.columns.iter().any(|column| column.name == own) {
+            own.push('_');
+        }
+        quote(&own)
     }
 
     /// Names of the columns that identify a row in the target.

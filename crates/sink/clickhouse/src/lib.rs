@@ -13,11 +13,12 @@
 //!
 //! Read next: [`ClickHouseSink`], then `layout.rs` (what the tables are), `fold.rs` (how changes move),
 //! `structure` (how statements are followed), `encode.rs` (how values are checked and written). To add
-//! a type: `type_map.rs`, `target_type.rs`, `encode.rs`.
+//! a type: `type_map.rs`, `target_type.rs`, `encode.rs`, `added_column.rs`.
 #![warn(missing_docs)]
 
 pub mod config;
 
+mod added_column;
 mod alter;
 mod check;
 mod client;
@@ -27,11 +28,11 @@ mod fold;
 mod layout;
 mod lookup;
 mod names;
-mod renames;
 mod server;
 mod sink;
 mod standing;
 mod state;
+mod statement;
 mod structure;
 mod table;
 mod target_type;

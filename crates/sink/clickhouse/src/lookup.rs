@@ -92,7 +92,7 @@ fn ask(table: &Table, client: &Client, mode: Mode) -> Result<HashMap<u128, u64>,
         .iter()
         .map(|(name, kind)| format!("{} {kind}", quote(name)))
         .collect();
-    let number = quote(&format!("{}n", layout.added().sign));
+    let number = layout.alias("n");
     client.run(
         "look up rows",
         &format!(
@@ -104,7 +104,8 @@ fn ask(table: &Table, client: &Client, mode: Mode) -> Result<HashMap<u128, u64>,
     client.insert(&insert, &[Bytes::from(data)], None, &[])?;
     let names = list(columns.iter().map(|(name, _)| name));
     let sql = format!(
-        "SELECT k.{number}, r.v FROM {keys} AS k INNER JOIN ({}) AS r USING ({names})",
+        "SELECT k.{number}, r.{} FROM {keys} AS k INNER JOIN ({}) AS r USING ({names})",
+        layout.alias("v"),
         found(table, mode, &names)
     );
     let answer = client.bytes("look up rows", &sql, "RowBinary")?;
@@ -148,7 +149,8 @@ fn key_columns(layout: &TableLayout, mode: Mode) -> Vec<(String, String)> {
     }
 }
 
-/// A query of what lives: the key's columns, and `v`, the version or the count.
+/// A query of what lives: the key's columns, and the version or the count, which is named `v` as
+/// [`TableLayout::alias`] has it. No name here may be a column's.
 fn found(table: &Table, mode: Mode, names: &str) -> String {
     let layout = &table.layout;
     let added = layout.added();
@@ -158,6 +160,7 @@ fn found(table: &Table, mode: Mode, names: &str) -> String {
         quote(&added.occurrence),
     );
     let dversion = quote(&added.dversion);
+    let [v, e, d, o, s, gone] = ["v", "e", "d", "o", "s", "gone"].map(|name| layout.alias(name));
     let base = table.names.base();
     let delta = table.names.delta();
     let tuple = match names.contains(", ") {
@@ -170,23 +173,24 @@ fn found(table: &Table, mode: Mode, names: &str) -> String {
     );
     match (mode, layout.is_keyless()) {
         (Mode::Mvcc, false) => format!(
-            "SELECT {names}, argMax(if(d > 0, toUInt64(0), e), e) AS v FROM (SELECT {names}, {version} AS e, \
-             toUInt64(0) AS d FROM {base} {only} UNION ALL SELECT {names}, {version} AS e, {dversion} AS d \
-             FROM {delta} {only}) GROUP BY {names}"
+            "SELECT {names}, argMax(if({d} > 0, toUInt64(0), {e}), {e}) AS {v} FROM (SELECT {names}, {version} \
+             AS {e}, toUInt64(0) AS {d} FROM {base} {only} UNION ALL SELECT {names}, {version} AS {e}, \
+             {dversion} AS {d} FROM {delta} {only}) GROUP BY {names}"
         ),
         (Mode::Mvcc, true) => format!(
-            "SELECT {names}, toUInt64(max(o)) AS v FROM (SELECT {names}, o, argMax(d, e) AS gone FROM (SELECT \
-             {names}, {occurrence} AS o, {version} AS e, toUInt64(0) AS d FROM {base} {only} UNION ALL \
-             SELECT {names}, {occurrence} AS o, {version} AS e, {dversion} AS d FROM {delta} {only}) GROUP \
-             BY {names}, o) WHERE gone = 0 GROUP BY {names}"
+            "SELECT {names}, toUInt64(max({o})) AS {v} FROM (SELECT {names}, {o}, argMax({d}, {e}) AS {gone} \
+             FROM (SELECT {names}, {occurrence} AS {o}, {version} AS {e}, toUInt64(0) AS {d} FROM {base} \
+             {only} UNION ALL SELECT {names}, {occurrence} AS {o}, {version} AS {e}, {dversion} AS {d} FROM \
+             {delta} {only}) GROUP BY {names}, {o}) WHERE {gone} = 0 GROUP BY {names}"
         ),
         (Mode::SignVersion, false) => format!(
-            "SELECT {names}, max(e) AS v FROM (SELECT {names}, {version} AS e, sum({sign}) AS s FROM {base} \
-             {only} GROUP BY {names}, {version}) WHERE s > 0 GROUP BY {names}"
+            "SELECT {names}, max({e}) AS {v} FROM (SELECT {names}, {version} AS {e}, sum({sign}) AS {s} FROM \
+             {base} {only} GROUP BY {names}, {version}) WHERE {s} > 0 GROUP BY {names}"
         ),
         (Mode::SignVersion, true) => format!(
-            "SELECT {names}, toUInt64(max(o)) AS v FROM (SELECT {names}, {occurrence} AS o, argMax({sign}, \
-             {version}) AS s FROM {base} {only} GROUP BY {names}, {occurrence}) WHERE s > 0 GROUP BY {names}"
+            "SELECT {names}, toUInt64(max({o})) AS {v} FROM (SELECT {names}, {occurrence} AS {o}, \
+             argMax({sign}, {version}) AS {s} FROM {base} {only} GROUP BY {names}, {occurrence}) WHERE {s} > \
+             0 GROUP BY {names}"
         ),
     }
 }

@@ -97,6 +97,11 @@ impl Names {
         format!("{}{}", self.table, self.base_suffix())
     }
 
+    /// Whether the view is the live one of mode `mvcc`.
+    pub(crate) fn has_live_view(&self) -> bool {
+        self.mode == Mode::Mvcc
+    }
+
     /// The view: in mode `mvcc` the live one, else the one with FINAL.
     pub(crate) fn view(&self) -> String {
         self.part(self.view_suffix())
@@ -130,6 +135,11 @@ impl Names {
         self.part("__stg")
     }
 
+    /// The name of [`staging`](Self::staging) without its database, unquoted.
+    pub(crate) fn staging_name(&self) -> String {
+        format!("{}__stg", self.table)
+    }
+
     /// The table that becomes the next base with another structure.
     pub(crate) fn next(&self) -> String {
         self.part("__next")
@@ -149,6 +159,40 @@ impl Names {
     pub(crate) fn keys(&self) -> String {
         self.part("__keys")
     }
+
+    /// Names, unquoted, of tables that the sink makes beside the base and drops again.
+    pub(crate) fn beside(&self) -> Vec<(Beside, String)> {
+        let name = |suffix: &str| format!("{}{suffix}", self.table);
+        let mut all = vec![
+            (Beside::Rows, name("__next")),
+            (Beside::Rows, name("__next2")),
+            (Beside::Keys, name("__keys")),
+        ];
+        if self.mode == Mode::Mvcc {
+            all.extend([
+                (Beside::Changes, self.delta_name()),
+                (Beside::Changes, name("__delta2")),
+                (Beside::Rows, self.staging_name()),
+            ]);
+        }
+        all
+    }
+
+    /// A name of [`beside`](Self::beside) with the database, quoted.
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        format!("{}.{}", quote(&self.database), quote(name))
+    }
+}
+
+/// What a table beside the base holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Pending changes.
+    Changes,
+    /// Rows as in the base.
+    Rows,
+    /// Keys to look up.
+    Keys,
 }
 
 /// Errors: `Invalid` for templates that cannot be.

@@ -36,6 +36,11 @@ impl Version {
         self >= Self::new(26, 7)
     }
 
+    /// How large a table may be that a statement drops can be said with the statement.
+    pub(crate) fn drops_any_size(self) -> bool {
+        self >= Self::new(23, 12)
+    }
+
     /// The snapshot of a table is shared within a query without asking for it.
     pub(crate) fn shares_snapshots(self) -> bool {
         self >= Self::new(25, 12)

@@ -10,7 +10,8 @@ use crate::layout::TableLayout;
 use crate::lookup;
 use crate::names;
 use crate::state::State;
-use crate::structure::{Structure, starts_with_drop};
+use crate::statement;
+use crate::structure::{Structure, aside_if_for_good, starts_with_drop};
 use crate::table::{Refusal, RowPart, Rows, Table, differ, header};
 use bytes::Bytes;
 use change::contract::{Aside, ErrorKind, Rejection};
@@ -194,12 +195,10 @@ impl Opened {
         let route = (schema.table.0, schema.version.0);
         if !self.routes.contains_key(&route) {
             let name = format!("{}.{}", schema.database, schema.name);
-            self.structure.ensure(
-                &self.client,
-                &mut self.tables,
-                &Arc::new(schema.clone()),
-                sequence,
-            )?;
+            let known = Arc::new(schema.clone());
+            let (client, tables) = (&self.client, &mut self.tables);
+            let ensured = self.structure.ensure(client, tables, &known, sequence);
+            aside_if_for_good(ensured, schema, sequence, name.clone())?;
             self.routes.insert(route, name);
         }
         let name = &self.routes[&route];
@@ -233,53 +232,22 @@ impl Opened {
     }
 
     /// Sends what every table holds.
+    ///
+    /// Errors: a rejection of a whole table whose rows the server refuses for what they are.
     fn send(&mut self, config: &ClickHouseConfig, label: &str) -> Result<(), SinkError> {
         for table in self.tables.values_mut() {
-            if table.load.count > 0 {
-                let lock_of = Arc::clone(&table.base_lock);
-                let _held = lock(&lock_of);
-                let columns = table.layout.base_insert();
-                let sql = insert_sql(&table.names.base(), &columns);
-                let mut settings = vec![("insert_allow_materialized_columns", "1")];
-                settings.extend(json_settings(&table.layout));
-                let token = token(label, &table.source, &table.load);
-                send(
-                    &self.client,
-                    (&sql, &columns),
-                    (&mut table.load, &token),
-                    &settings,
-                )?;
-                crash_point("flush-load");
+            let first = [&table.load, &table.rows]
+                .into_iter()
+                .filter(|rows| rows.count > 0)
+                .map(|rows| rows.first)
+                .min();
+            let Some(first) = first else { continue };
+            if table.rows.count > 0 {
+                self.last_inserted = self.last_inserted.max(table.rows.last);
             }
-            if table.rows.count == 0 {
-                continue;
-            }
-            lookup::fill(table, &self.client, config.mode)?;
-            if table.rows.count == 0 {
-                table.rows.clear();
-                continue;
-            }
-            let (name, columns) = match config.mode {
-                Mode::Mvcc => (table.names.delta(), table.layout.delta_insert()),
-                Mode::SignVersion => (table.names.base(), table.layout.base_insert()),
-            };
-            let count = table.rows.count;
-            self.last_inserted = self.last_inserted.max(table.rows.last);
-            let sql = insert_sql(&name, &columns);
-            let mut settings = vec![
-                ("insert_allow_materialized_columns", "1"),
-                ("optimize_on_insert", "0"),
-            ];
-            settings.extend(json_settings(&table.layout));
-            let token = token(label, &table.source, &table.rows);
-            send(
-                &self.client,
-                (&sql, &columns),
-                (&mut table.rows, &token),
-                &settings,
-            )?;
-            crash_point("flush-rows");
-            table.add_pending(count);
+            let sent = send_table(&self.client, table, config, label);
+            let (schema, target) = (Arc::clone(&table.note.schema), table.names.shown());
+            aside_if_for_good(sent, &schema, first, target)?;
         }
         Ok(())
     }
@@ -332,6 +300,52 @@ fn is_fold_due(table: &mut Table, policy: &FoldConfig) -> bool {
         .is_none_or(|end| end.elapsed().as_millis() >= u128::from(rest_ms))
 }
 
+/// Sends what one table holds.
+fn send_table(
+    client: &Client,
+    table: &mut Table,
+    config: &ClickHouseConfig,
+    label: &str,
+) -> Result<(), SinkError> {
+    if table.load.count > 0 {
+        let lock_of = Arc::clone(&table.base_lock);
+        let _held = lock(&lock_of);
+        let columns = table.layout.base_insert();
+        let sql = insert_sql(&table.names.base(), &columns);
+        let mut settings = vec![("insert_allow_materialized_columns", "1")];
+        settings.extend(json_settings(&table.layout));
+        let token = token(label, &table.source, &table.load);
+        let rows = (&mut table.load, &*token);
+        send(client, (&sql, &columns), rows, &settings)?;
+        crash_point("flush-load");
+    }
+    if table.rows.count == 0 {
+        return Ok(());
+    }
+    lookup::fill(table, client, config.mode)?;
+    if table.rows.count == 0 {
+        table.rows.clear();
+        return Ok(());
+    }
+    let (name, columns) = match config.mode {
+        Mode::Mvcc => (table.names.delta(), table.layout.delta_insert()),
+        Mode::SignVersion => (table.names.base(), table.layout.base_insert()),
+    };
+    let count = table.rows.count;
+    let sql = insert_sql(&name, &columns);
+    let mut settings = vec![
+        ("insert_allow_materialized_columns", "1"),
+        ("optimize_on_insert", "0"),
+    ];
+    settings.extend(json_settings(&table.layout));
+    let token = token(label, &table.source, &table.rows);
+    let rows = (&mut table.rows, &*token);
+    send(client, (&sql, &columns), rows, &settings)?;
+    crash_point("flush-rows");
+    table.add_pending(count);
+    Ok(())
+}
+
 /// Writes one change into the buffers of its table.
 fn write_row(
     table: &mut Table,
@@ -348,9 +362,20 @@ fn write_row(
         {
             table.put_loaded(part(row, image))
         }
+        // What a copy brings takes the place of what is there: a row that the stream has brought before
+        // is there with its own version.
+        (Operation::Read, _, Some(image)) if table.layout.has_event() => {
+            table.put_signed(part(row, image), -1, true)?;
+            put_come(table, row, config)
+        }
         (Operation::Insert | Operation::Read, _, Some(_)) => put_come(table, row, config),
         (Operation::Update, Some(before), Some(after)) => {
             let layout = Arc::clone(&table.layout);
+            let all: Vec<usize> = (0..layout.columns.len()).collect();
+            if layout.is_keyless() && !differ(before, after, &all) {
+                // The same row: gone and come with one sequence it could be either.
+                return Ok(());
+            }
             let moves = layout.is_keyless()
                 || differ(before, after, &layout.key)
                 || config.mode == Mode::SignVersion && differ(before, after, &layout.sort);
@@ -457,6 +482,7 @@ impl Sink for ClickHouseSink {
         let client = Client::new(&self.config, &self.label)?;
         let version = check::version(&client)?;
         check::require(&self.config, version)?;
+        let client = client.for_version(version);
         self.state.create(&client)?;
         let kept = self.state.take_over(&client)?;
         self.wait_for_former(&client)?;
@@ -490,13 +516,18 @@ impl Sink for ClickHouseSink {
             client,
         };
         for (name, note) in kept.tables {
-            let table = opened
-                .structure
-                .restore(&opened.client, &name, note, cursor)?;
-            opened.tables.insert(name, table);
+            let (structure, client) = (&mut opened.structure, &opened.client);
+            match structure.restore(client, &name, note.clone(), cursor) {
+                Ok(table) => drop(opened.tables.insert(name, table)),
+                // The others go on: its rows are refused as they come.
+                Err(error) => match error.rejection {
+                    Some(rejection) => structure.leave_out(name, note, rejection.reason),
+                    None => return Err(error),
+                },
+            }
         }
         if self.config.mode == Mode::Mvcc {
-            let client = Client::new(&self.config, &self.label)?;
+            let client = Client::new(&self.config, &self.label)?.for_version(version);
             let grace = Duration::from_millis(self.config.fold.grace_ms);
             opened.folder = Some(Folder::start(client, Arc::clone(&self.state), grace)?);
         }
@@ -607,11 +638,14 @@ impl Sink for ClickHouseSink {
         let Event::Ddl(change) = event else {
             return Aside::Stays;
         };
+        if !change.ddl.renamed_from.is_empty() {
+            return Aside::Moves;
+        }
         let follows = match change.ddl.kind {
+            DdlKind::CreateTable if statement::replaces(change.ddl.sql) => self.config.ddl.drop,
             DdlKind::DropTable => self.config.ddl.drop,
             DdlKind::Database if starts_with_drop(change.ddl.sql) => self.config.ddl.drop,
             DdlKind::TruncateTable => self.config.ddl.truncate,
-            DdlKind::RenameTable => return Aside::Moves,
             _ => return Aside::Stays,
         };
         match follows {
@@ -632,10 +666,13 @@ impl Sink for ClickHouseSink {
         let Some(opened) = &self.opened else {
             return Vec::new();
         };
-        match self.config.mode {
+        let mut out: Vec<(String, String)> = match self.config.mode {
             Mode::Mvcc => opened.tables.values().map(crate::standing::of).collect(),
             Mode::SignVersion => Vec::new(),
-        }
+        };
+        let left_out = opened.structure.left_out();
+        out.extend(left_out.map(|(name, out)| (name.clone(), format!("left out: {}", out.reason))));
+        out
     }
 
     fn idle(&mut self) -> Result<(), SinkError> {
@@ -658,8 +695,9 @@ impl Opened {
         let (name, sequence) = mark_name(mark);
         self.routes.retain(|_, table| *table != name);
         let schema = Arc::new(mark.table.clone());
-        self.structure
-            .begin_copy(&self.client, &mut self.tables, &schema, sequence)
+        let (client, tables) = (&self.client, &mut self.tables);
+        let begun = self.structure.begin_copy(client, tables, &schema, sequence);
+        aside_if_for_good(begun, &schema, sequence, name)
     }
 
     /// Copies that are whole: what the target had before and was not told of goes.
@@ -669,7 +707,9 @@ impl Opened {
             let Some(table) = self.tables.get_mut(&name) else {
                 continue;
             };
-            self.structure.end_copy(&self.client, table, sequence)?;
+            let ended = self.structure.end_copy(&self.client, table, sequence);
+            let (schema, target) = (Arc::clone(&table.note.schema), table.names.shown());
+            aside_if_for_good(ended, &schema, sequence, target)?;
             self.last_inserted = self.last_inserted.max(sequence);
         }
         Ok(())
@@ -686,45 +726,56 @@ impl ClickHouseSink {
             .filter(|schema| schema.database == ddl.database && schema.name == ddl.table)
             .max_by_key(|schema| (schema.table, schema.version))
             .cloned();
+        let done = self.statement_on(change, newest.clone());
+        match newest {
+            Some(schema) => {
+                let target = format!("{}.{}", schema.database, schema.name);
+                aside_if_for_good(done, &schema, change.sequence, target)
+            }
+            None => done,
+        }
+    }
+
+    fn statement_on(
+        &mut self,
+        change: &DdlChange<'_>,
+        newest: Option<Arc<TableSchema>>,
+    ) -> Result<(), SinkError> {
+        let ddl = &change.ddl;
         let opened = self.opened()?;
         opened.routes.clear();
         let name = format!("{}.{}", ddl.database, ddl.table);
         let (client, tables) = (&opened.client, &mut opened.tables);
         let structure = &mut opened.structure;
         let folder = opened.folder.as_ref();
+        // ALTER TABLE … RENAME TO is of the kind of its first action.
+        if !ddl.renamed_from.is_empty() {
+            let names = (ddl.renamed_from, &*name);
+            structure.rename((client, folder), tables, names, change.sequence)?;
+        }
         match ddl.kind {
             DdlKind::CreateTable => match newest {
                 Some(schema) => {
-                    structure.create_anew((client, folder), tables, &schema, change.sequence)
+                    let how = (change.sequence, statement::replaces(ddl.sql));
+                    structure.create_anew((client, folder), tables, &schema, how)
                 }
                 None => Ok(()),
             },
             DdlKind::DropTable => structure.drop_table((client, folder), tables, &name),
             DdlKind::TruncateTable => {
-                structure.truncate((client, folder), tables, &name)?;
-                match newest {
-                    // It was set aside for another structure: with no rows left it is simply made anew.
-                    Some(schema) if structure.is_behind(tables, &schema) => {
-                        structure.create_anew((client, folder), tables, &schema, change.sequence)
-                    }
-                    _ => Ok(()),
-                }
+                let whose = (&*name, newest.as_ref());
+                structure.truncate((client, folder), tables, whose, change.sequence)
             }
-            DdlKind::RenameTable => {
-                let names = (ddl.renamed_from, &*name);
-                structure.rename((client, folder), tables, names, change.sequence)?;
+            DdlKind::Database => structure.database((client, folder), tables, ddl),
+            DdlKind::RenameTable
+            | DdlKind::AlterTable
+            | DdlKind::CreateIndex
+            | DdlKind::DropIndex
+            | DdlKind::Other => {
+                structure.refuse_unseen(client, tables, change)?;
                 match newest {
                     Some(schema) => structure.follow((client, folder), tables, &schema, change),
                     None => Ok(()),
-                }
-            }
-            DdlKind::Database => structure.database((client, folder), tables, ddl),
-            DdlKind::AlterTable | DdlKind::CreateIndex | DdlKind::DropIndex | DdlKind::Other => {
-                match newest {
-                    Some(schema) if tables.contains_key(&name) => {
-                        structure.follow((client, folder), tables, &schema, change)
-                    }
-                    _ => Ok(()),
                 }
             }
         }

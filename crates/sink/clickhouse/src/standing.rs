@@ -40,6 +40,10 @@ pub(crate) fn of(table: &Table) -> (String, String) {
     if table.note.is_loading {
         text.push_str(", being copied");
     }
+    if !table.note.stale.is_empty() {
+        text.push_str(", set aside: ");
+        text.push_str(&table.note.stale);
+    }
     if !standing.trouble.is_empty() {
         text.push_str(", trouble: ");
         text.push_str(&standing.trouble);

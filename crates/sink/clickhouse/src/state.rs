@@ -33,6 +33,8 @@ pub(crate) struct TableNote {
     pub copy_from: u64,
     /// The table is gone.
     pub is_gone: bool,
+    /// Why its rows are not the source's any more, until it is copied again; empty while they are.
+    pub stale: String,
 }
 
 impl TableNote {
@@ -42,16 +44,21 @@ impl TableNote {
             is_loading: false,
             copy_from: 0,
             is_gone: false,
+            stale: String::new(),
         }
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut out = vec![1];
-        out.push(u8::from(self.is_loading) | u8::from(self.is_gone) << 1);
+        let is_stale = !self.stale.is_empty();
+        out.push(u8::from(self.is_loading) | u8::from(self.is_gone) << 1 | u8::from(is_stale) << 2);
         put_u64(&mut out, self.copy_from);
         let mut schema = Vec::new();
         self.schema.encode(&mut schema);
         put_bytes(&mut out, &schema);
+        if is_stale {
+            put_bytes(&mut out, self.stale.as_bytes());
+        }
         out
     }
 
@@ -65,8 +72,14 @@ impl TableNote {
         }
         let flags = r.u8()?;
         let copy_from = r.u64()?;
+        let schema = Arc::new(TableSchema::decode(r.bytes()?)?);
+        let stale = match flags & 4 {
+            0 => String::new(),
+            _ => r.text()?.to_owned(),
+        };
         Ok(Self {
-            schema: Arc::new(TableSchema::decode(r.bytes()?)?),
+            schema,
+            stale,
             is_loading: flags & 1 != 0,
             is_gone: flags & 2 != 0,
             copy_from,
@@ -271,4 +284,35 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..text.len() / 2)
         .map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::{SchemaVersion, TableId};
+
+    #[test]
+    fn a_note_comes_back_whole_and_an_older_one_too() {
+        let schema = TableSchema {
+            table: TableId(1),
+            version: SchemaVersion(1),
+            database: "shop".into(),
+            name: "t".into(),
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            unique_keys: Vec::new(),
+            charset: None,
+            comment: String::new(),
+        };
+        let mut note = TableNote::new(Arc::new(schema));
+        note.copy_from = 7;
+        let older = note.encode();
+        let back = TableNote::decode(&older).unwrap();
+        assert_eq!((back.copy_from, &*back.stale), (7, ""));
+        note.stale = "partitions".into();
+        let back = TableNote::decode(&note.encode()).unwrap();
+        assert_eq!(back.stale, "partitions");
+        // What it adds stands behind what earlier versions read.
+        assert_eq!(note.encode()[10..older.len()], older[10..]);
+    }
 }

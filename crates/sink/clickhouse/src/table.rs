@@ -351,7 +351,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     }
 }
 
-/// All columns of the source. `key_only`: of a row that is gone only the key has to be known.
+/// All columns of the source. `key_only`: of a row that is gone only what it is found by has to be known.
 #[inline]
 fn put_cells(
     out: &mut Vec<u8>,
@@ -369,13 +369,13 @@ fn put_cells(
                 cell = other;
             }
         }
-        if cell == Cell::Unknown && key_only && !layout.key.contains(&column) {
+        if cell == Cell::Unknown && key_only && !layout.finds_by(column) {
             writer.put_nothing(out);
             continue;
         }
         if let Err(misfit) = writer.put(out, cell) {
             // What a row held that goes need not fit, unless it is told apart by it.
-            if key_only && !layout.is_keyless() && !layout.sort.contains(&column) {
+            if key_only && !layout.is_keyless() && !layout.finds_by(column) {
                 writer.put_nothing(out);
                 continue;
             }

@@ -85,55 +85,6 @@ fn plain_type(kind: &ColumnType, types: &TypesConfig, version: Version) -> Strin
     }
 }
 
-/// The default that rows written before a column was added have of it: what the source gives them.
-///
-/// None: the target type's own default (0, '', NULL) is the same, or the source's is no constant.
-pub(crate) fn default_expression(column: &Column, target: &str) -> Option<String> {
-    let text = match &column.default {
-        Some(text) => text.as_str(),
-        None if column.nullable => return None,
-        None => match &column.kind {
-            ColumnType::Enum { members } => {
-                return members.first().map(|m| crate::names::literal(m));
-            }
-            _ => return None,
-        },
-    };
-    if text.eq_ignore_ascii_case("null") {
-        return None;
-    }
-    let plain = text
-        .strip_prefix('\'')
-        .and_then(|rest| rest.strip_suffix('\''))
-        .map_or_else(|| text.to_owned(), |inner| inner.replace("''", "'"));
-    let is_expression = text.contains('(') || text.to_ascii_uppercase().starts_with("CURRENT_");
-    if is_expression || plain.starts_with("0000-") {
-        return None;
-    }
-    let value = match &column.kind {
-        ColumnType::Int { .. } | ColumnType::Year | ColumnType::Float | ColumnType::Double => {
-            plain.parse::<f64>().ok()?;
-            plain
-        }
-        ColumnType::Bit { .. } => bit_default(&plain)?,
-        ColumnType::Decimal { scale, .. } => {
-            plain.parse::<f64>().ok()?;
-            format!("toDecimal256({}, {scale})", crate::names::literal(&plain))
-        }
-        _ => crate::names::literal(&plain),
-    };
-    Some(format!("CAST({value} AS {target})"))
-}
-
-fn bit_default(text: &str) -> Option<String> {
-    if text.parse::<u64>().is_ok() {
-        return Some(text.to_owned());
-    }
-    let bits = text.strip_prefix("b'").or(text.strip_prefix("B'"))?;
-    let number = u64::from_str_radix(bits.trim_end_matches('\''), 2).ok()?;
-    Some(number.to_string())
-}
-
 /// Rows of the page of types: what the source has, what the target gets, how values are written.
 pub fn page() -> String {
     let mut out = String::from(HEAD);

@@ -19,6 +19,7 @@ impl Structure {
         sequence: u64,
     ) -> Result<(), SinkError> {
         let name = source_name(schema);
+        self.left_out.remove(&name);
         let Some(table) = tables.get_mut(&name) else {
             return self.create(client, tables, schema, (sequence, true));
         };
@@ -29,10 +30,17 @@ impl Structure {
             self.remove((client, None), tables, &name)?;
             return self.create(client, tables, schema, (sequence, true));
         }
+        if table.note.is_loading {
+            // Of a copy that was not whole: what it brought would be there twice.
+            let count = format!("SELECT count() FROM {}", table.names.base());
+            let is_empty = table.load.count == 0 && client.number("count rows", &count)? == 0;
+            table.note.is_loading = is_empty;
+        }
         if !table.note.is_loading {
             table.note.copy_from = sequence;
-            self.dirty.insert(name);
         }
+        table.note.stale.clear();
+        self.dirty.insert(name);
         Ok(())
     }
 
@@ -67,11 +75,12 @@ impl Structure {
                     added.epoch.clone(),
                 ]);
                 let (base, delta) = (table.names.base(), table.names.delta());
+                let d = table.layout.alias("d");
                 format!(
                     "INSERT INTO {delta} ({}) SELECT {source}, {sequence}, {sequence}, {version}, now64(3), \
-                     {} FROM (SELECT {source}, {version}, d FROM (SELECT {source}, {version}, toUInt64(0) AS \
-                     d FROM {base} UNION ALL SELECT {source}, {version}, {} AS d FROM {delta}) ORDER BY \
-                     {keys}, {version} DESC LIMIT 1 BY {keys}) WHERE d = 0 AND {version} < {from}",
+                     {} FROM (SELECT {source}, {version}, {d} FROM (SELECT {source}, {version}, toUInt64(0) \
+                     AS {d} FROM {base} UNION ALL SELECT {source}, {version}, {} AS {d} FROM {delta}) ORDER \
+                     BY {keys}, {version} DESC LIMIT 1 BY {keys}) WHERE {d} = 0 AND {version} < {from}",
                     list(&columns),
                     table.epoch,
                     quote(&added.dversion)

@@ -1,10 +1,13 @@
 //! Tables that are new in the target, and what may not be there before them.
 
-use super::{Hands, Structure, Tables, renew_delta, same_shape, source_name, table_rejection};
+use super::{
+    Hands, Structure, Tables, aside_if_for_good, renew_delta, same_shape, source_name,
+    table_rejection,
+};
 use crate::client::Client;
 use crate::config::{ClickHouseConfig, Engine, Mode};
-use crate::layout::{NoLayout, TableLayout};
-use crate::names::{Names, literal, quote};
+use crate::layout::{Added, NoLayout, TableLayout};
+use crate::names::{Beside, Names, literal, quote};
 use crate::state::TableNote;
 use crate::table::Table;
 use change::{SinkError, TableSchema};
@@ -33,12 +36,13 @@ impl Structure {
         let base = names.base();
         self.check_view(client, schema, &names, sequence)?;
         self.check_engine(client, schema, &names, sequence)?;
+        self.check_beside(client, (schema, sequence), &layout, &names)?;
         let was_there = self.exists(client, &names.database, &names.base_name())?;
-        refused_for_good(
+        aside_if_for_good(
             client.run("create the table", &layout.create_base(&base)),
             schema,
             sequence,
-            &names,
+            names.shown(),
         )?;
         let described = self.described(client, &base)?;
         layout.describe(&described, self.range).map_err(|no| {
@@ -55,16 +59,18 @@ impl Structure {
                 names.shown()
             ))));
         }
-        self.check_partition(client, (schema, sequence), &layout, &names)?;
+        self.check_partition(client, (schema, sequence, was_there), &layout, &names)?;
         let is_empty =
             !was_there || client.number("count rows", &format!("SELECT count() FROM {base}"))? == 0;
         let folded = self.folded.get(&name).copied().unwrap_or(0);
         if self.is_mvcc() {
             let delta = names.delta();
-            renew_delta(client, "create the delta", &layout, &delta)?;
+            let made = renew_delta(client, "create the delta", &layout, &delta);
+            aside_if_for_good(made, schema, sequence, names.shown())?;
         }
         let parts = (&*base, &*names.delta());
-        self.put_view(client, (&layout, &names), parts, folded)?;
+        let shown = self.put_view(client, (&layout, &names), parts, folded);
+        aside_if_for_good(shown, schema, sequence, names.shown())?;
         let mut note = TableNote::new(Arc::clone(schema));
         note.is_loading = is_copied && is_empty && self.is_mvcc() && !layout.is_keyless();
         if is_copied && !is_empty {
@@ -150,11 +156,30 @@ impl Structure {
         }
     }
 
+    /// The tables that the sink makes beside the base and drops again may not be somebody else's.
+    pub(super) fn check_beside(
+        &self,
+        client: &Client,
+        (schema, sequence): (&TableSchema, u64),
+        layout: &TableLayout,
+        names: &Names,
+    ) -> Result<(), SinkError> {
+        match in_the_way_beside(client, layout.added(), names)? {
+            None => Ok(()),
+            Some((found, fix)) => Err(table_rejection(
+                schema,
+                sequence,
+                names,
+                format!("{found}; fix: {fix}"),
+            )),
+        }
+    }
+
     /// In mode `sign_version`, two versions of a row must meet in one partition.
     fn check_partition(
         &self,
         client: &Client,
-        (schema, sequence): (&TableSchema, u64),
+        (schema, sequence, was_there): (&TableSchema, u64, bool),
         layout: &TableLayout,
         names: &Names,
     ) -> Result<(), SinkError> {
@@ -170,7 +195,9 @@ impl Structure {
         let Some(column) = client.cell("look at the partitions", &sql)? else {
             return Ok(());
         };
-        client.drop_table("take the table back", &names.base())?;
+        if !was_there {
+            client.drop_table("take the table back", &names.base())?;
+        }
         Err(table_rejection(
             schema,
             sequence,
@@ -183,24 +210,39 @@ impl Structure {
     }
 
     /// CREATE TABLE in the source: a table of this name that the target has is an older one.
+    ///
+    /// Shape: `replaces`: CREATE OR REPLACE, which drops the former one first.
     pub(crate) fn create_anew(
         &mut self,
-        (client, folder): Hands<'_>,
+        hands: Hands<'_>,
         tables: &mut Tables,
         schema: &Arc<TableSchema>,
-        sequence: u64,
+        (sequence, replaces): (u64, bool),
     ) -> Result<(), SinkError> {
         let name = source_name(schema);
+        if replaces {
+            self.drop_table(hands, tables, &name)?;
+        }
+        self.left_out.remove(&name);
         if let Some(table) = tables.get(&name) {
             if table.note.schema.table == schema.table
                 && same_shape(&table.note.schema, schema)
                 && !table.layout.writers.is_empty()
+                && table.note.stale.is_empty()
             {
                 return Ok(());
             }
-            self.remove((client, folder), tables, &name)?;
+            self.remove(hands, tables, &name)?;
         }
-        self.create(client, tables, schema, (sequence, false))
+        let made = self.create(hands.0, tables, schema, (sequence, false));
+        match made {
+            // What was set aside before has ended with the former table; the first row is refused for this.
+            Err(error) if replaces && error.rejection.is_some() => {
+                tracing::warn!(table = name, "{error}");
+                Ok(())
+            }
+            made => made,
+        }
     }
 }
 
@@ -235,16 +277,26 @@ pub(crate) fn wrong_engine(
 }
 
 /// What stands under the view's name and is no view of the sink's, and the statement that makes room.
+///
+/// A view of the sink's is known by its text: in mode `mvcc` it reads the watermark from the sink's state,
+/// else it ends as only the sink's does.
 pub(crate) fn in_the_way_of_view(
     client: &Client,
     names: &Names,
 ) -> Result<Option<(String, String)>, SinkError> {
+    let shape = match names.has_live_view() {
+        true => {
+            "position(as_select, '_headwater_') > 0 AND position(as_select, 'max(watermark)') > 0"
+        }
+        false => {
+            "match(as_select, ' FINAL WHERE .*sign.* > 0$') AND NOT startsWith(as_select, 'SELECT *')"
+        }
+    };
     let sql = format!(
         "SELECT engine FROM system.tables WHERE database = {} AND name = {} AND NOT (engine = 'View' AND \
-         position(create_table_query, {}) > 0)",
+         {shape})",
         literal(&names.database),
         literal(&names.view_name()),
-        literal(&names.base_name())
     );
     let engine = client.cell("look at the view", &sql)?;
     Ok(engine.map(|engine| {
@@ -259,40 +311,48 @@ pub(crate) fn in_the_way_of_view(
     }))
 }
 
-/// What a server refuses for what the statement says, not for how it stands: the table is set aside.
-fn refused_for_good(
-    done: Result<(), SinkError>,
-    schema: &TableSchema,
-    sequence: u64,
+/// A table that stands where the sink makes and drops its own beside the base, and the statement that makes
+/// room. Those of the sink are known by the columns that it adds.
+pub(crate) fn in_the_way_beside(
+    client: &Client,
+    added: &Added,
     names: &Names,
-) -> Result<(), SinkError> {
-    let error = match done {
-        Err(error) if is_for_good(&error) => error,
-        other => return other,
-    };
-    Err(table_rejection(
-        schema,
-        sequence,
-        names,
-        format!("{}: {}", error.operation, error.detail),
-    ))
-}
-
-pub(super) fn is_for_good(error: &SinkError) -> bool {
-    const WORDS: [&str; 13] = [
-        "ILLEGAL_COLUMN",
-        "BAD_ARGUMENTS",
-        "ILLEGAL_TYPE_OF_ARGUMENT",
-        "TYPE_MISMATCH",
-        "UNKNOWN_IDENTIFIER",
-        "SYNTAX_ERROR",
-        "UNKNOWN_TYPE",
-        "CANNOT_CONVERT_TYPE",
-        "ALTER_OF_COLUMN_IS_FORBIDDEN",
-        "DATA_TYPE_CANNOT_BE_USED_IN_KEY",
-        "UNKNOWN_SETTING",
-        "ARGUMENT_OUT_OF_BOUND",
-        "INVALID_PARTITION_VALUE",
-    ];
-    WORDS.iter().any(|word| error.detail.contains(word))
+) -> Result<Option<(String, String)>, SinkError> {
+    let beside = names.beside();
+    let list: Vec<String> = beside.iter().map(|(_, name)| literal(name)).collect();
+    let sql = format!(
+        "SELECT table, arrayStringConcat(groupArray(name), '\n') FROM system.columns WHERE database = {} AND \
+         table IN ({}) GROUP BY table ORDER BY table",
+        literal(&names.database),
+        list.join(", ")
+    );
+    for row in client.rows("look at the tables beside", &sql)? {
+        let [table, columns] = row.as_slice() else {
+            continue;
+        };
+        let has = |wanted: &String| columns.split('\n').any(|column| column == wanted);
+        let what = beside
+            .iter()
+            .find(|(_, name)| name == table)
+            .map(|(what, _)| *what);
+        let is_ours = match what {
+            Some(Beside::Changes) => [&added.version, &added.dversion, &added.dts, &added.epoch]
+                .into_iter()
+                .all(has),
+            Some(Beside::Rows) => has(&added.sign) && has(&added.version),
+            Some(Beside::Keys) => columns.starts_with(&added.sign),
+            None => true,
+        };
+        if !is_ours {
+            let shown = names.quoted(table);
+            return Ok(Some((
+                format!(
+                    "{shown} is there already and is not the sink's, which makes and drops a table of that \
+                     name: it is left as it is"
+                ),
+                format!("RENAME TABLE {shown} TO another name, or set table"),
+            )));
+        }
+    }
+    Ok(None)
 }

@@ -14,6 +14,7 @@ use crate::alter::{self, Plan};
 use crate::client::Client;
 use crate::config::{ClickHouseConfig, Mode};
 use crate::encode::DateRange;
+use crate::error::is_for_good;
 use crate::fold::{Folder, lock};
 use crate::layout::{NoLayout, TableLayout};
 use crate::names::{Names, literal};
@@ -25,7 +26,7 @@ use change::{SinkError, TableSchema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use create::{in_the_way_of_view, wrong_engine};
+pub(crate) use create::{in_the_way_beside, in_the_way_of_view, wrong_engine};
 pub(crate) use statements::starts_with_drop;
 
 /// Tables by the source's name.
@@ -43,6 +44,16 @@ pub(crate) struct Structure {
     folded: BTreeMap<String, u64>,
     /// Tables whose note has to be written with the next cursor.
     dirty: BTreeSet<String>,
+    /// Tables that the notes know and that could not be taken up: their rows are refused.
+    left_out: BTreeMap<String, LeftOut>,
+}
+
+/// A table that could not be taken up after a start.
+#[derive(Debug)]
+pub(crate) struct LeftOut {
+    pub note: TableNote,
+    /// Why, and what helps.
+    pub reason: String,
 }
 
 fn source_name(schema: &TableSchema) -> String {
@@ -57,6 +68,30 @@ fn table_rejection(
     reason: String,
 ) -> SinkError {
     rejection(schema, (None, sequence), names.shown(), reason)
+}
+
+/// What a server refuses for good sets the table aside, so that the others go on; other errors stay what
+/// they are.
+pub(crate) fn aside_if_for_good<T>(
+    done: Result<T, SinkError>,
+    schema: &TableSchema,
+    sequence: u64,
+    target: String,
+) -> Result<T, SinkError> {
+    match done {
+        Err(error) if error.rejection.is_none() && is_for_good(&error) => Err(rejection(
+            schema,
+            (None, sequence),
+            target,
+            format!("{}: {}", error.operation, error.detail),
+        )),
+        other => other,
+    }
+}
+
+/// The end of a reason: what makes the table right.
+fn resnapshot(name: &str) -> String {
+    format!("fix: headwater heal CONFIG {name} --resnapshot copies it again")
 }
 
 /// An empty delta under `name`, whatever was there.
@@ -95,6 +130,7 @@ impl Structure {
             range,
             folded,
             dirty: BTreeSet::new(),
+            left_out: BTreeMap::new(),
         }
     }
 
@@ -155,6 +191,41 @@ impl Structure {
         client.run("renew the view", &view)
     }
 
+    /// Leaves a table out: its rows are refused with this reason.
+    pub(crate) fn leave_out(&mut self, name: String, note: TableNote, reason: String) {
+        tracing::error!(table = name, "left out: {reason}");
+        self.left_out.insert(name, LeftOut { note, reason });
+    }
+
+    /// Tables that were left out, and why.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (&String, &LeftOut)> {
+        self.left_out.iter()
+    }
+
+    /// The table's rows are not the source's any more: that stays known until it is copied again, also if
+    /// what was held back of it is delivered before.
+    fn set_stale(
+        &mut self,
+        client: &Client,
+        tables: &mut Tables,
+        name: &str,
+        reason: &str,
+    ) -> Result<(), SinkError> {
+        match tables.get_mut(name) {
+            Some(table) => {
+                reason.clone_into(&mut table.note.stale);
+                self.put_note(client, table)
+            }
+            None => match self.left_out.get_mut(name) {
+                Some(out) => {
+                    reason.clone_into(&mut out.note.stale);
+                    self.state.put(client, None, &[(name, &out.note)], &[])
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
     /// The table of a row: made where it is missing, followed where its structure is another.
     pub(crate) fn ensure(
         &mut self,
@@ -164,17 +235,44 @@ impl Structure {
         sequence: u64,
     ) -> Result<(), SinkError> {
         let name = source_name(schema);
+        if let Some(out) = self.left_out.get(&name) {
+            let names = self.names(schema);
+            return Err(table_rejection(
+                schema,
+                sequence,
+                &names,
+                out.reason.clone(),
+            ));
+        }
         let Some(table) = tables.get_mut(&name) else {
             return self.create(client, tables, schema, (sequence, false));
         };
-        if !table.layout.writers.is_empty() && same_shape(&table.note.schema, schema) {
+        let refuse =
+            |names: &Names, reason: String| table_rejection(schema, sequence, names, reason);
+        if !table.note.stale.is_empty() {
+            return Err(refuse(&table.names, table.note.stale.clone()));
+        }
+        if table.layout.writers.is_empty() {
+            let reason = format!(
+                "the target's table {} is not there, or is not as the sink made it (was it dropped or \
+                 altered, or was mode, plain_name, database or table changed?); {}",
+                table.names.base(),
+                resnapshot(&name)
+            );
+            return Err(refuse(&table.names, reason));
+        }
+        if same_shape(&table.note.schema, schema) {
             return Ok(());
         }
         let mut next = self
             .layout(schema)
-            .map_err(|no| table_rejection(schema, sequence, &table.names, no.0))?;
+            .map_err(|no| refuse(&table.names, no.0))?;
         let reason = match alter::plan(&table.layout, &mut next, None) {
             Ok(Plan::Same) => {
+                let described = self.described(client, &table.names.base())?;
+                next.describe(&described, self.range)
+                    .map_err(|no| refuse(&table.names, no.0))?;
+                table.layout = Arc::new(next);
                 table.note.schema = Arc::clone(schema);
                 self.dirty.insert(name);
                 return Ok(());
@@ -185,6 +283,6 @@ impl Structure {
         let reason = format!(
             "{reason}; fix: headwater heal CONFIG {name} --resnapshot copies it in its new structure"
         );
-        Err(table_rejection(schema, sequence, &table.names, reason))
+        Err(refuse(&table.names, reason))
     }
 }

@@ -1,18 +1,21 @@
 //! Statements of the source: a table is dropped, emptied, renamed, or becomes another.
 
-use super::create::is_for_good;
-use super::{Hands, Structure, Tables, renew_delta, same_shape, source_name};
+use super::create::{in_the_way_of_view, wrong_engine};
+use super::{Hands, Structure, Tables, renew_delta, resnapshot, same_shape, source_name};
+use crate::added_column::OldRows;
 use crate::alter::{self, Plan};
 use crate::client::Client;
 use crate::config::OnDrop;
+use crate::error::{is_for_good, is_missing};
 use crate::fold::{Folder, Job, crash_point, lock};
 use crate::layout::{NoLayout, TableLayout};
-use crate::names::{list, literal, quote};
+use crate::names::{Names, list, literal, quote};
 use crate::sink::rejection;
+use crate::statement::{self, Unseen};
 use crate::table::Table;
 use change::contract::ErrorKind;
 use change::event::DdlChange;
-use change::{Ddl, SinkError, TableSchema};
+use change::{Ddl, DdlKind, SinkError, TableSchema};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,25 +43,53 @@ impl Structure {
         name: &str,
     ) -> Result<(), SinkError> {
         let Some(table) = tables.get(name) else {
-            return Ok(());
+            return self.remove_left_out(client, name);
         };
         wait_for_fold(table)?;
-        let names = &table.names;
+        self.drop_parts(client, &table.names)?;
+        self.forget(client, tables, name)
+    }
+
+    /// Drops the view, the base and all beside it.
+    fn drop_parts(&self, client: &Client, names: &Names) -> Result<(), SinkError> {
         client.run(
             "drop the view",
             &format!("DROP VIEW IF EXISTS {}", names.view()),
         )?;
-        for part in [
-            names.base(),
-            names.delta(),
-            names.staging(),
-            names.next(),
-            names.next_second(),
-            names.delta_next(),
-        ] {
-            client.drop_table("drop the table", &part)?;
+        client.drop_table("drop the table", &names.base())?;
+        names
+            .beside()
+            .iter()
+            .try_for_each(|(_, part)| client.drop_table("drop the table", &names.quoted(part)))
+    }
+
+    /// A table that could not be taken up goes: its parts too, unless they are somebody else's.
+    fn remove_left_out(&mut self, client: &Client, name: &str) -> Result<(), SinkError> {
+        let Some(out) = self.left_out.remove(name) else {
+            return Ok(());
+        };
+        let names = self.names(&out.note.schema);
+        let added = crate::layout::Added::new(&self.config.column_prefix);
+        let is_ours = wrong_engine(client, &self.config, &names)?.is_none()
+            && in_the_way_of_view(client, &names)?.is_none()
+            && super::in_the_way_beside(client, &added, &names)?.is_none()
+            && self
+                .described(client, &names.base())
+                .is_ok_and(|rows| rows.iter().any(|row| row[0] == added.version));
+        if is_ours {
+            self.drop_parts(client, &names)?;
         }
-        self.forget(client, tables, name)
+        self.forget_left_out(client, name, out.note)
+    }
+
+    fn forget_left_out(
+        &self,
+        client: &Client,
+        name: &str,
+        mut note: crate::state::TableNote,
+    ) -> Result<(), SinkError> {
+        note.is_gone = true;
+        self.state.put(client, None, &[(name, &note)], &[])
     }
 
     fn forget(
@@ -67,6 +98,9 @@ impl Structure {
         tables: &mut Tables,
         name: &str,
     ) -> Result<(), SinkError> {
+        if let Some(out) = self.left_out.remove(name) {
+            return self.forget_left_out(client, name, out.note);
+        }
         let Some(mut table) = tables.remove(name) else {
             return Ok(());
         };
@@ -90,6 +124,7 @@ impl Structure {
         let prefix = format!("{}.", ddl.database);
         let names: Vec<String> = tables
             .keys()
+            .chain(self.left_out.keys())
             .filter(|name| name.starts_with(&prefix))
             .cloned()
             .collect();
@@ -99,34 +134,89 @@ impl Structure {
     }
 
     /// TRUNCATE TABLE in the source: empty tables of the same structure take the place of the full ones.
+    ///
+    /// Shape: `schema` is the source's, where it is known. A table that was set aside for another structure
+    /// is with no rows left simply made anew.
     pub(crate) fn truncate(
         &mut self,
         hands: Hands<'_>,
         tables: &mut Tables,
-        name: &str,
+        (name, schema): (&str, Option<&Arc<TableSchema>>),
+        sequence: u64,
     ) -> Result<(), SinkError> {
-        let Some(table) = tables.get_mut(name) else {
-            return Ok(());
-        };
         if self.config.ddl.truncate == OnDrop::Keep {
             return Ok(());
         }
-        wait_for_fold(table)?;
         let client = hands.0;
+        if let Some(out) = self.left_out.get_mut(name) {
+            out.note.stale = format!("it was emptied while it was left out; {}", resnapshot(name));
+            return self.state.put(client, None, &[(name, &out.note)], &[]);
+        }
+        let Some(table) = tables.get_mut(name) else {
+            return Ok(());
+        };
+        wait_for_fold(table)?;
+        let is_behind = table.layout.writers.is_empty()
+            || schema.is_some_and(|schema| !same_shape(&table.note.schema, schema));
+        if let Some(schema) = schema
+            && is_behind
+        {
+            self.remove(hands, tables, name)?;
+            return match self.create(client, tables, schema, (sequence, false)) {
+                // What was set aside before has ended; the first row is refused for this.
+                Err(error) if error.rejection.is_some() => Ok(()),
+                made => made,
+            };
+        }
         let layout = Arc::clone(&table.layout);
         let staging = table.names.next();
         client.drop_table("truncate", &staging)?;
         client.run("truncate", &layout.create_base(&staging))?;
         self.change_places(client, table, &layout)?;
+        table.note.stale.clear();
         self.put_note(client, table)
     }
 
-    /// Whether the target's table has another structure than the source's.
-    pub(crate) fn is_behind(&self, tables: &Tables, schema: &TableSchema) -> bool {
-        self.config.ddl.truncate == OnDrop::Follow
-            && tables
-                .get(&source_name(schema))
-                .is_some_and(|table| !same_shape(&table.note.schema, schema))
+    /// An ALTER that changes rows of which no row event tells: the table waits for a new copy, and so does
+    /// the one that it exchanges them with.
+    pub(crate) fn refuse_unseen(
+        &mut self,
+        client: &Client,
+        tables: &mut Tables,
+        change: &DdlChange<'_>,
+    ) -> Result<(), SinkError> {
+        let ddl = &change.ddl;
+        let emptied_is_kept = self.config.ddl.truncate == OnDrop::Keep;
+        match statement::unseen(ddl.sql) {
+            None => return Ok(()),
+            // Whoever keeps rows at TRUNCATE keeps them here.
+            Some(Unseen::Emptied) if emptied_is_kept => return Ok(()),
+            Some(_) => {}
+        }
+        let statement = shown(ddl.sql);
+        let reason = |name: &str| {
+            format!(
+                "the statement `{statement}` takes rows away, or brings some, of which the log has no \
+                 changes; {}",
+                resnapshot(name)
+            )
+        };
+        if let Some((database, table)) = statement::exchanged(ddl.sql) {
+            let other = format!("{}.{table}", database.as_deref().unwrap_or(ddl.database));
+            self.set_stale(client, tables, &other, &reason(&other))?;
+        }
+        let name = format!("{}.{}", ddl.database, ddl.table);
+        let Some(table) = tables.get(&name) else {
+            return self.set_stale(client, tables, &name, &reason(&name));
+        };
+        let (schema, target) = (Arc::clone(&table.note.schema), table.names.shown());
+        self.set_stale(client, tables, &name, &reason(&name))?;
+        Err(rejection(
+            &schema,
+            (None, change.sequence),
+            target,
+            reason(&name),
+        ))
     }
 
     /// RENAME TABLE in the source.
@@ -140,6 +230,18 @@ impl Structure {
         let Some((database, table_name)) = to.split_once('.') else {
             return Ok(());
         };
+        if let Some(mut out) = self.left_out.remove(from) {
+            self.forget_left_out(client, from, out.note.clone())?;
+            self.remove((client, folder), tables, to)?;
+            let mut schema = TableSchema::clone(&out.note.schema);
+            database.clone_into(&mut schema.database);
+            table_name.clone_into(&mut schema.name);
+            out.note.schema = Arc::new(schema);
+            out.note.stale = format!("it was renamed while it was left out; {}", resnapshot(to));
+            self.state.put(client, None, &[(to, &out.note)], &[])?;
+            self.left_out.insert(to.to_owned(), out);
+            return Ok(());
+        }
         if !tables.contains_key(from) {
             return Ok(());
         }
@@ -151,20 +253,31 @@ impl Structure {
         client.ensure_database("create the database", &new.database)?;
         self.check_database(client, &schema, &new, sequence)?;
         self.check_view(client, &schema, &new, sequence)?;
+        let old = tables[from].names.clone();
+        self.check_free(
+            client,
+            (&schema, sequence),
+            (&old, &new),
+            &tables[from].layout,
+        )?;
         let Some(mut table) = tables.remove(from) else {
             return Ok(());
         };
         wait_for_fold(&table)?;
-        let old = table.names.clone();
         client.run(
             "drop the view",
             &format!("DROP VIEW IF EXISTS {}", old.view()),
         )?;
-        for (part, renamed, name) in [
-            (old.base(), new.base(), old.base_name()),
-            (old.delta(), new.delta(), old.delta_name()),
-        ] {
+        let mut parts = vec![(old.base(), new.base(), old.base_name())];
+        if self.is_mvcc() {
+            parts.push((old.delta(), new.delta(), old.delta_name()));
+        }
+        for (part, renamed, name) in parts {
             if self.exists(client, &old.database, &name)? {
+                if renamed == new.delta() {
+                    // One that is there is left of a former table of the sink's.
+                    client.drop_table("rename the table", &renamed)?;
+                }
                 client.run(
                     "rename the table",
                     &format!("RENAME TABLE {part} TO {renamed}"),
@@ -193,8 +306,58 @@ impl Structure {
         Ok(())
     }
 
+    /// Where a renamed table's base and what goes beside it go, nothing of somebody else's may be.
+    fn check_free(
+        &self,
+        client: &Client,
+        (schema, sequence): (&TableSchema, u64),
+        (old, new): (&Names, &Names),
+        layout: &TableLayout,
+    ) -> Result<(), SinkError> {
+        self.check_beside(client, (schema, sequence), layout, new)?;
+        let is_taken = self.exists(client, &new.database, &new.base_name())?
+            && self.exists(client, &old.database, &old.base_name())?;
+        if !is_taken {
+            return Ok(());
+        }
+        let reason = format!(
+            "{} is there already, and the renamed table goes there: it is left as it is; fix: RENAME TABLE it \
+             TO another name, then {}",
+            new.base(),
+            resnapshot(&source_name(schema))
+        );
+        Err(rejection(schema, (None, sequence), new.shown(), reason))
+    }
+
     /// A statement that changes a table's structure.
+    ///
+    /// Errors: a rejection for what cannot be followed; the table's note says so from then on, since
+    /// rows that fit the new structure would be taken else.
     pub(crate) fn follow(
+        &mut self,
+        hands: Hands<'_>,
+        tables: &mut Tables,
+        schema: &Arc<TableSchema>,
+        change: &DdlChange<'_>,
+    ) -> Result<(), SinkError> {
+        let name = source_name(schema);
+        if self.left_out.contains_key(&name) && change.ddl.kind == DdlKind::AlterTable {
+            let reason = format!(
+                "it was altered while it was left out; {}",
+                resnapshot(&name)
+            );
+            return self.set_stale(hands.0, tables, &name, &reason);
+        }
+        let followed = self.follow_or_refuse(hands, tables, schema, change);
+        if let Err(error) = &followed
+            && let Some(rejection) = &error.rejection
+        {
+            self.set_stale(hands.0, tables, &name, &rejection.reason)?;
+        }
+        followed
+    }
+
+    fn follow_or_refuse(
         &mut self,
         (client, folder): Hands<'_>,
         tables: &mut Tables,
@@ -205,37 +368,52 @@ impl Structure {
         let Some(table) = tables.get_mut(&name) else {
             return Ok(());
         };
-        let has_writers = !table.layout.writers.is_empty();
-        if has_writers && same_shape(&table.note.schema, schema) {
-            table.note.schema = Arc::clone(schema);
-            self.dirty.insert(name);
-            return Ok(());
-        }
         let sequence = change.sequence;
-        let shown = table.names.shown();
-        let statement: String = change.ddl.sql.chars().take(300).collect();
+        let shown_name = table.names.shown();
+        if !table.note.stale.is_empty() {
+            let reason = table.note.stale.clone();
+            return Err(rejection(schema, (None, sequence), shown_name, reason));
+        }
+        let has_writers = !table.layout.writers.is_empty();
+        let statement = shown(change.ddl.sql);
         let park = |no: NoLayout| {
             let reason = format!(
                 "the statement `{statement}` cannot be followed: {}; fix: headwater heal CONFIG {name} \
                  --resnapshot copies the table in its new structure",
                 no.0
             );
-            rejection(schema, (None, sequence), shown.clone(), reason)
+            rejection(schema, (None, sequence), shown_name.clone(), reason)
         };
         let mut next = self.layout(schema).map_err(park)?;
-        let described = self.described(client, &table.names.base())?;
+        let described = match self.described(client, &table.names.base()) {
+            Err(error) if is_missing(&error) => {
+                let reason = format!("the target has no table {}", table.names.base());
+                return Err(park(NoLayout(reason)));
+            }
+            described => described?,
+        };
         if !has_writers {
             // A former life came as far as the new base.
             next.describe(&described, self.range).map_err(park)?;
             let next = Arc::new(next);
             return self.adopt(client, table, next, schema);
         }
-        let plan = alter::plan(
-            &table.layout,
-            &mut next,
-            Some((change.ddl.sql, change.ddl.sql_mode)),
-        )
-        .map_err(park)?;
+        let statement = (change.ddl.sql, change.ddl.sql_mode);
+        let plan = match alter::plan(&table.layout, &mut next, Some(statement)) {
+            Ok(plan) => plan,
+            // Without rows there is nothing that only the source knows.
+            Err(_) if self.is_empty(client, table)? => {
+                let (is_loading, copy_from) = (table.note.is_loading, table.note.copy_from);
+                self.remove((client, folder), tables, &name)?;
+                self.create(client, tables, schema, (sequence, is_loading))?;
+                if let Some(table) = tables.get_mut(&name) {
+                    table.note.copy_from = copy_from;
+                    self.dirty.insert(name);
+                }
+                return Ok(());
+            }
+            Err(no) => return Err(park(no)),
+        };
         match &plan {
             Plan::Same => {
                 next.describe(&described, self.range).map_err(park)?;
@@ -249,7 +427,10 @@ impl Structure {
         let staging = table.names.next();
         client.drop_table("follow a statement", &staging)?;
         match self.make_next(client, table, &next, &plan) {
-            Err(error) if is_for_good(&error) => return Err(park(NoLayout(error.detail))),
+            Err(error) if is_for_good(&error) => {
+                client.drop_table("follow a statement", &staging)?;
+                return Err(park(NoLayout(error.detail)));
+            }
             made => made?,
         }
         crash_point("ddl-staging");
@@ -258,6 +439,15 @@ impl Structure {
         let next = Arc::new(next);
         self.change_places(client, table, &next)?;
         self.adopt(client, table, next, schema)
+    }
+
+    /// Whether the target's table has no rows, and nothing waits to become one.
+    fn is_empty(&self, client: &Client, table: &Table) -> Result<bool, SinkError> {
+        let count =
+            |name: String| client.number("count rows", &format!("SELECT count() FROM {name}"));
+        let folded = lock(&table.fold).folded;
+        let waits = table.pending.iter().any(|pending| pending.epoch > folded);
+        Ok(!waits && count(table.names.base())? == 0)
     }
 
     /// The next base, beside the present one.
@@ -271,25 +461,27 @@ impl Structure {
         let (base, staging) = (table.names.base(), table.names.next());
         match plan {
             Plan::Same => Ok(()),
-            Plan::Alter(commands) => {
+            Plan::Alter(steps) => {
                 client.run(
                     "follow a statement",
                     &format!("CREATE TABLE {staging} CLONE AS {base}"),
                 )?;
-                client.run_with(
-                    "follow a statement",
-                    &format!("ALTER TABLE {staging} {}", commands.join(", ")),
-                    &WHOLE,
-                )
+                steps.iter().try_for_each(|step| {
+                    client.run_with(
+                        "follow a statement",
+                        &format!("ALTER TABLE {staging} {step}"),
+                        &WHOLE,
+                    )
+                })
             }
             Plan::Rebuild(sources) => {
                 client.run("follow a statement", &next.create_base(&staging))?;
                 let of = |(index, (_, from)): (usize, &(String, Option<String>))| {
                     let column = &next.columns[index];
-                    match (from, &column.default) {
+                    match (from, &column.old_rows) {
                         (Some(from), _) => from.clone(),
-                        (None, Some(default)) => default.clone(),
-                        (None, None) => {
+                        (None, OldRows::Constant(value)) => value.clone(),
+                        (None, OldRows::Same | OldRows::Unknown(_)) => {
                             format!("defaultValueOfTypeName({})", literal(&column.type_text))
                         }
                     }
@@ -388,6 +580,11 @@ impl Structure {
         table.note.schema = Arc::clone(schema);
         self.put_note(client, table)
     }
+}
+
+/// A statement's beginning, for people.
+fn shown(sql: &str) -> String {
+    sql.chars().take(300).collect()
 }
 
 /// Whether a statement on a database is DROP DATABASE.

@@ -91,6 +91,8 @@ pub struct Driver {
     pub sequence: u64,
     /// For tests that look at rows before merges.
     pub stops_merges: bool,
+    /// Of the sessions that execute statements.
+    pub sql_mode: u64,
     header: TransactionHeader,
 }
 
@@ -106,6 +108,7 @@ impl Driver {
             sink,
             sequence: cursor.map_or(1, |cursor| cursor.sequence),
             stops_merges: false,
+            sql_mode: 0,
             header: TransactionHeader::default(),
         }
     }
@@ -190,16 +193,26 @@ impl Driver {
         schema: &Arc<TableSchema>,
         sql: &str,
     ) -> Result<(), SinkError> {
+        self.statement_from(kind, schema, (sql, ""))
+    }
+
+    /// As [`statement`](Self::statement), of a table that had another name before.
+    pub fn statement_from(
+        &mut self,
+        kind: DdlKind,
+        schema: &Arc<TableSchema>,
+        (sql, renamed_from): (&str, &str),
+    ) -> Result<(), SinkError> {
         self.flush();
         self.sink.schema(schema);
         let ddl = Ddl {
             kind,
             database: &schema.database,
             table: &schema.name,
-            renamed_from: "",
+            renamed_from,
             sql,
             charset: "",
-            sql_mode: 0,
+            sql_mode: self.sql_mode,
         };
         let change = DdlChange {
             sequence: self.sequence,
@@ -209,6 +222,29 @@ impl Driver {
         let done = self.sink.write(&Event::Ddl(change));
         self.sequence += 1;
         done
+    }
+
+    /// A transaction of its own, flushed.
+    pub fn commit_all(&mut self, work: impl FnOnce(&mut Self)) {
+        self.begin();
+        work(self);
+        self.commit();
+        self.flush();
+    }
+
+    /// A row of a copy.
+    pub fn read_row(&mut self, table: &TableSchema, row: &[Cell<'_>]) {
+        let after = image(row);
+        self.row(table, Operation::Read, None, Some(read(&after)))
+            .expect("the row is written");
+    }
+
+    /// Opens the sink again, as the pipeline does after a rejection.
+    pub fn reopen(&mut self) {
+        let cursor = self.sink.open().expect("it opens");
+        self.sequence = self
+            .sequence
+            .max(cursor.map_or(1, |cursor| cursor.sequence));
     }
 
     pub fn copy(&mut self, table: &TableSchema, stage: CopyStage) {
