@@ -11,7 +11,8 @@
 #   bootstrap=127.0.0.1:9092 [sasl=127.0.0.1:9093] pid=4711
 # PORT: PLAINTEXT. PORT+1 with --sasl: SASL_PLAINTEXT, with --sasl-ssl: SASL_SSL (CA in
 # DIR/tls/ca.pem). PORT+2: the controller. Users, for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512:
-# alice / alice-secret and bob / bob-secret.
+# alice / alice-secret and bob / bob-secret. For OAUTHBEARER: any token that is not signed (alg none) and
+# has sub, iat and exp.
 # Topics are created on first use, with 4 partitions. --set adds a line to server.properties.
 # Needs java (17 or later). KAFKA_HEAP (default 256m), READY_TIMEOUT (seconds, default 60).
 # Log: DIR/kafka.log.
@@ -111,7 +112,8 @@ P
   esac
   if [ "$sasl" != none ]; then
     cat <<'P'
-listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+listener.name.sasl.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
 listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret" user_bob="bob-secret";
 listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
