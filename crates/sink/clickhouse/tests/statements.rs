@@ -13,6 +13,7 @@ use serde_json::json;
 use std::sync::Arc;
 use support::*;
 use testkit::ClickHouse;
+use testkit::clickhouse::Admin;
 
 /// STRICT_TRANS_TABLES.
 const STRICT: u64 = 1 << 22;
@@ -417,4 +418,35 @@ fn a_table_that_cannot_be_taken_up_is_left_out_and_the_others_go_on() {
     driver.commit();
     driver.flush();
     assert_eq!(target.query("SELECT id, v FROM shop.t"), "1\t11");
+}
+
+#[test]
+fn what_is_dropped_may_be_larger_than_the_server_lets_tables_be() {
+    let least = |name: &str| (name.to_owned(), "1".to_owned());
+    let target = ClickHouse::start_as(&Admin {
+        profile: vec![
+            least("max_table_size_to_drop"),
+            least("max_partition_size_to_drop"),
+        ],
+        ..Admin::default()
+    });
+    let mut http = target.client();
+    http.query("CREATE DATABASE other");
+    http.query("CREATE TABLE other.t (a Int64) ENGINE = MergeTree ORDER BY a AS SELECT 1 AS a");
+    http.try_query("DROP TABLE other.t SYNC")
+        .expect_err("the server protects what is large");
+    let (mut driver, before) = filled(&target, quick(json!({})));
+    driver.wait_folded();
+    let after = next(&before, |schema| schema.columns.push(column("x", INT)));
+    alter(&mut driver, &after, "ALTER TABLE t ADD COLUMN x BIGINT").expect("it is followed");
+    driver.commit_all(|driver| driver.insert(&after, &[int(3), int(3), int(3)]));
+    driver.wait_folded();
+    driver
+        .statement(DdlKind::DropTable, &after, "DROP TABLE t")
+        .expect("it is dropped");
+    http.wait(
+        "SELECT count() FROM system.tables WHERE database = 'shop'",
+        "0",
+        LIMIT,
+    );
 }
