@@ -5,12 +5,13 @@ use crate::call::{Call, Caller, LocalUser, Principal};
 use crate::error::{ApiError, Code};
 use crate::keys::KeyFile;
 use crate::metrics::Metrics;
-use crate::operations::{self, Operation};
+use crate::operations::{self, Facts, Operation};
+use crate::refusals::Refusals;
 use crate::seal::Sealer;
 use crate::settings::ApiConfig;
 use crate::signature::{Signed, Verifier};
 use crate::throttle::Throttle;
-use crate::wire::{self, Asked, Encoding};
+use crate::wire::{self, Asked, Encoding, Service};
 use http::{HeaderMap, Method, Uri};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -40,6 +41,7 @@ pub struct Api {
     keys: KeyFile,
     verifier: Verifier,
     audit: Option<std::sync::Arc<Audit>>,
+    refusals: Refusals,
     ids: AtomicU64,
     readers: AtomicU64,
 }
@@ -70,6 +72,8 @@ pub struct Outgoing {
     pub request_id: String,
     /// The body.
     pub body: Vec<u8>,
+    /// Whether its caller was known; the connection of one who is not is closed.
+    pub is_known: bool,
 }
 
 /// What a local command did, for the audit.
@@ -136,6 +140,7 @@ impl Api {
             keys: parts.keys,
             verifier: Verifier::default(),
             audit: parts.audit,
+            refusals: Refusals::default(),
             ids: AtomicU64::new(seed()),
             readers: AtomicU64::new(seed()),
         }
@@ -181,6 +186,10 @@ impl Api {
         let asked = wire::route(request.method, request.uri.path(), request.headers);
         let request_id = self.new_id();
         let result = self.verified(request, asked, &request_id, began);
+        let is_known = result
+            .as_ref()
+            .err()
+            .is_none_or(|error| !error.code.is_of_signature());
         let (status, body) = match result {
             Ok(body) => (200, body),
             Err(error) => (
@@ -193,6 +202,7 @@ impl Api {
             encoding: asked.encoding,
             request_id,
             body,
+            is_known,
         }
     }
 
@@ -298,6 +308,10 @@ impl Api {
         error: &ApiError,
         request_id: &str,
     ) {
+        self.tell_skipped(false);
+        if !self.refusals.is_recorded(request.caller, error) {
+            return;
+        }
         let Some(audit) = &self.audit else { return };
         audit.record(&Happened {
             facts: operation.facts(),
@@ -307,6 +321,34 @@ impl Api {
             resources: &[],
             error: Some(error),
             request_id,
+            event_id: &self.new_id(),
+            at_us: self.streams.now_us(),
+        });
+    }
+
+    /// Records how many calls with a refused signature were not recorded one by one, once their minute is over, or
+    /// `at_once`.
+    pub(crate) fn tell_skipped(&self, at_once: bool) {
+        let (Some(skipped), Some(audit)) = (self.refusals.take(at_once), &self.audit) else {
+            return;
+        };
+        let mut parameters = serde_json::Map::new();
+        parameters.insert("count".into(), skipped.count.into());
+        audit.record(&Happened {
+            facts: Facts {
+                service: Service::Streams,
+                name: "RefusedCalls",
+                action: "",
+                event: "RefusedCalls",
+                is_management: true,
+                is_read_only: true,
+            },
+            principal: None,
+            caller: &skipped.caller,
+            parameters: &parameters,
+            resources: &[],
+            error: Some(&skipped.error),
+            request_id: &self.new_id(),
             event_id: &self.new_id(),
             at_us: self.streams.now_us(),
         });

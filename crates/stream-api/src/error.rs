@@ -109,6 +109,18 @@ impl Code {
         }
     }
 
+    /// Whether the caller did not show who he is.
+    pub(crate) fn is_of_signature(self) -> bool {
+        matches!(
+            self,
+            Code::MissingAuthenticationToken
+                | Code::IncompleteSignature
+                | Code::UnrecognizedClient
+                | Code::InvalidSignature
+                | Code::ExpiredToken
+        )
+    }
+
     /// The HTTP status. The streams' own service answers 400 where the control plane has statuses of its own.
     pub fn status(self, service: Service) -> u16 {
         let is_streams = service == Service::Streams;

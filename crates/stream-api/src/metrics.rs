@@ -65,6 +65,9 @@ impl Metric {
     }
 }
 
+/// Names of dimensions, sorted.
+const DIMENSIONS: [&str; 4] = ["Keyspace", "Operation", "StreamLabel", "TableName"];
+
 /// What a series is about; pairs of name and value, sorted by name.
 pub type Dimensions = Vec<(&'static str, String)>;
 
@@ -136,6 +139,47 @@ pub struct Totals {
     pub seconds: BTreeMap<&'static str, f64>,
     /// Records returned, by keyspace, table and stream label.
     pub records: BTreeMap<(String, String, String), u64>,
+    /// Calls about one stream, by keyspace, table, stream label and outcome.
+    pub stream_calls: BTreeMap<(String, String, String), StreamCalls>,
+}
+
+/// Calls about one stream since the start.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StreamCalls {
+    /// By outcome: `ok`, or an error's name.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Seconds spent on successful ones.
+    pub seconds: f64,
+}
+
+impl Totals {
+    /// One that was refused is counted only for a stream of which another call was served.
+    fn count_of_stream(
+        &mut self,
+        subject: Option<&Subject>,
+        is_ok: bool,
+        (name, millis): (&'static str, f64),
+    ) {
+        let Some((subject, label)) =
+            subject.and_then(|subject| Some((subject, subject.label.as_ref()?)))
+        else {
+            return;
+        };
+        let key = (
+            subject.keyspace.clone(),
+            subject.table.clone(),
+            label.clone(),
+        );
+        let is_new = !self.stream_calls.contains_key(&key);
+        if is_new && (!is_ok || self.stream_calls.len() >= SERIES_MAX) {
+            return;
+        }
+        let calls = self.stream_calls.entry(key).or_default();
+        *calls.outcomes.entry(name).or_default() += 1;
+        if is_ok {
+            calls.seconds += millis / 1000.0;
+        }
+    }
 }
 
 /// All counts.
@@ -233,6 +277,7 @@ impl Metrics {
             if outcome.is_ok() {
                 *totals.seconds.entry(operation.name()).or_default() += millis / 1000.0;
             }
+            totals.count_of_stream(subject, outcome.is_ok(), (name, millis));
         }
         match outcome {
             Ok(()) => {
@@ -269,29 +314,24 @@ impl Metrics {
         (from_us, to_us): (i64, i64),
         period_s: i64,
     ) -> Vec<(i64, Stats)> {
-        let mut wanted: Vec<(&str, &str)> = dimensions
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let named = |(name, value): &(String, String)| {
+            let known = DIMENSIONS.iter().find(|known| *known == name)?;
+            Some((*known, value.clone()))
+        };
+        let Some(mut wanted) = dimensions.iter().map(named).collect::<Option<Dimensions>>() else {
+            return Vec::new();
+        };
         wanted.sort_unstable();
+        // Times as far off as a client likes.
+        let first = from_us.div_euclid(MINUTE_US);
         let series = locked(&self.series);
-        let found = series.iter().find(|((known, set), _)| {
-            *known == metric
-                && set.len() == wanted.len()
-                && set
-                    .iter()
-                    .zip(&wanted)
-                    .all(|((name, value), (n, v))| name == n && value == v)
-        });
+        let found = series.get(&(metric, wanted));
         let mut periods: BTreeMap<i64, Stats> = BTreeMap::new();
-        for (minute, stats) in found.iter().flat_map(|(_, minutes)| minutes.iter()) {
-            let at_s = minute * 60;
-            if at_s * 1_000_000 < from_us.div_euclid(MINUTE_US) * MINUTE_US
-                || at_s * 1_000_000 >= to_us
-            {
+        for (minute, stats) in found.into_iter().flatten() {
+            if *minute < first || minute * MINUTE_US >= to_us {
                 continue;
             }
-            let start = at_s.div_euclid(period_s) * period_s;
+            let start = (minute * 60).div_euclid(period_s) * period_s;
             periods.entry(start).or_insert(Stats::NONE).merge(stats);
         }
         periods.into_iter().collect()
@@ -371,6 +411,30 @@ mod tests {
         labelled.push(("StreamLabel".into(), "l".into()));
         assert_eq!(read(&labelled, 60).len(), 2);
         assert_eq!(read(&table[..2], 60), []);
+        let other = named(&[("Made", "up")]);
+        assert_eq!(read(&other, 60), []);
+        let metric = Metric::ReturnedRecordsCount;
+        let ever = metrics.read(metric, &table, (i64::MIN, i64::MAX), 60);
+        assert_eq!(ever.len(), 2, "however far off the times are");
+    }
+
+    #[test]
+    fn calls_are_counted_by_stream_once_one_was_served() {
+        let metrics = Metrics::default();
+        let about = subject();
+        let refused = ApiError::invalid("no");
+        let call = (Operation::GetRecords, Some(&about));
+        metrics.ended(call, Err(&refused), (1, 5.0));
+        assert!(metrics.totals().stream_calls.is_empty());
+        metrics.ended(call, Ok(()), (1, 500.0));
+        metrics.ended(call, Err(&refused), (1, 5.0));
+        let totals = metrics.totals();
+        let calls = totals.stream_calls.values().next().unwrap();
+        assert_eq!(calls.seconds, 0.5);
+        assert_eq!(
+            calls.outcomes,
+            [("ValidationException", 1), ("ok", 1)].into()
+        );
     }
 
     #[test]

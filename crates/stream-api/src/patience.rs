@@ -20,6 +20,8 @@ pub(crate) struct Busy {
     pub is_answering: AtomicBool,
     /// Requests that were answered: from each on the connection is between requests again.
     pub answered: AtomicU64,
+    /// One of them told who makes it: only then it may be idle for longer.
+    pub is_known: AtomicBool,
 }
 
 /// A connection with its times.
@@ -100,8 +102,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
         let answered = self.busy.answered.load(Ordering::Relaxed);
         if answered != self.answered {
             (self.answered, self.has_begun) = (answered, false);
-            let idle = self.idle;
-            self.give(idle);
+            let time = match self.busy.is_known.load(Ordering::Relaxed) {
+                true => self.idle,
+                false => self.head,
+            };
+            self.give(time);
         }
         let result = Pin::new(&mut self.inner).poll_read(cx, buffer);
         let is_answering = self.busy.is_answering.load(Ordering::Relaxed);

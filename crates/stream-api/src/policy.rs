@@ -221,6 +221,7 @@ impl Statement {
         {
             return Err("Principal is \"*\" or {\"AWS\": …}".into());
         }
+        self.check_variables()?;
         let actions = [&self.action, &self.not_action];
         for action in actions.into_iter().flatten().flat_map(|list| &list.0) {
             if action != "*" && !action.contains(':') {
@@ -233,6 +234,33 @@ impl Statement {
             }
         }
         Ok(())
+    }
+
+    /// Policy variables would be taken by the letter, and match what nobody meant.
+    fn check_variables(&self) -> Result<(), String> {
+        let named = match &self.principal {
+            Some(Principal::Named { aws }) => aws.0.as_slice(),
+            _ => &[],
+        };
+        let lists = [
+            &self.action,
+            &self.not_action,
+            &self.resource,
+            &self.not_resource,
+        ];
+        let patterns = lists.into_iter().flatten().flat_map(|list| &list.0);
+        let values = self.condition.values().flat_map(BTreeMap::values);
+        let values = values.flat_map(|values| &values.0).map(|value| &value.0);
+        match patterns
+            .chain(named)
+            .chain(values)
+            .find(|text| text.contains("${"))
+        {
+            Some(text) => Err(format!(
+                "`{text}` has a policy variable, and those are not supported; write the name itself, in a policy of each user"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn applies(&self, ask: &Ask<'_>) -> bool {
@@ -469,6 +497,18 @@ mod tests {
             (
                 r#"{"Effect":"Allow","Action":"*","Resource":"*","Extra":1}"#,
                 "Extra",
+            ),
+            (
+                r#"{"Effect":"Allow","Action":"*","Resource":"arn:aws:cassandra:*:*:/keyspace/${aws:username}/*"}"#,
+                "variable",
+            ),
+            (
+                r#"{"Effect":"Deny","Action":"*","NotResource":["*","${*}"]}"#,
+                "variable",
+            ),
+            (
+                r#"{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringLike":{"aws:username":"${aws:x}"}}}"#,
+                "variable",
             ),
         ] {
             let text = format!("{{\"Statement\":{bad}}}");

@@ -10,11 +10,22 @@ use serde::Deserialize;
 use stream::{CellValue, CellView, Metadata, NamedCell, RecordView, RowView};
 
 /// How values look that the service's model leaves open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecordText {
     /// How a `timestampT` is written: `iso` (`2026-11-29T10:00:00.123Z`) or `epoch_ms` (`1796000000123`). Default iso.
     pub timestamp: TimestampText,
+    /// Whether key columns stand in images too. Default true: consumers such as AWS's own connectors take them from there.
+    pub keys_in_images: bool,
+}
+
+impl Default for RecordText {
+    fn default() -> Self {
+        Self {
+            timestamp: TimestampText::default(),
+            keys_in_images: true,
+        }
+    }
 }
 
 /// See [`RecordText::timestamp`].
@@ -391,6 +402,7 @@ mod tests {
         assert_eq!(*at, json!({"intT": "1"}));
         let text = RecordText {
             timestamp: TimestampText::EpochMs,
+            ..RecordText::default()
         };
         let mut out = Vec::new();
         Writer { text: &text }.value(

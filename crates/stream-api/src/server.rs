@@ -5,6 +5,7 @@
 use crate::api::{Api, Incoming, Outgoing};
 use crate::call::Caller;
 use crate::error::{ApiError, Code};
+use crate::guests::Guests;
 use crate::patience::{Busy, Patient};
 use crate::policy::Policy;
 use crate::settings::ListenerConfig;
@@ -45,7 +46,10 @@ pub struct Server {
 struct Shared {
     api: Arc<Api>,
     connections: Arc<Semaphore>,
+    guests: Arc<Guests>,
     calls: Semaphore,
+    /// Calls of the control plane: they wait for the capture thread, which no reader has to.
+    control_calls: Semaphore,
     numbers: AtomicU64,
 }
 
@@ -54,9 +58,10 @@ struct Door {
     socket: std::net::TcpListener,
     policy: Option<Arc<Policy>>,
     tls: Option<TlsAcceptor>,
+    connections: Arc<Semaphore>,
 }
 
-fn open(config: &ListenerConfig) -> Result<Door, String> {
+fn open(config: &ListenerConfig, connections: usize) -> Result<Door, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         format!("{what} of listener {}: {error}", config.listen)
     };
@@ -89,6 +94,7 @@ fn open(config: &ListenerConfig) -> Result<Door, String> {
         socket,
         policy,
         tls,
+        connections: Arc::new(Semaphore::new(connections)),
     })
 }
 
@@ -99,10 +105,12 @@ impl Server {
     pub fn start(api: Arc<Api>) -> Result<Server, String> {
         let settings = api.settings().clone();
         settings.check()?;
-        let doors: Vec<Door> = settings
-            .all_listeners()
+        let limits = settings.limits;
+        let listeners = settings.all_listeners();
+        let connections = limits.of_listener(listeners.len());
+        let doors: Vec<Door> = listeners
             .iter()
-            .map(open)
+            .map(|listener| open(listener, connections))
             .collect::<Result<_, _>>()?;
         let addresses = doors
             .iter()
@@ -111,7 +119,7 @@ impl Server {
             .map_err(|error| format!("listen: {error}"))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.threads)
-            .max_blocking_threads(settings.limits.calls_at_once)
+            .max_blocking_threads(limits.calls_at_once + limits.control_calls_at_once)
             .thread_name("api")
             .enable_all()
             .build()
@@ -119,8 +127,10 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let shared = Arc::new(Shared {
             api,
-            connections: Arc::new(Semaphore::new(settings.limits.connections)),
-            calls: Semaphore::new(settings.limits.calls_at_once),
+            connections: Arc::new(Semaphore::new(limits.connections)),
+            guests: Guests::new(limits.connections_per_address),
+            calls: Semaphore::new(limits.calls_at_once),
+            control_calls: Semaphore::new(limits.control_calls_at_once),
             numbers: AtomicU64::new(1),
         });
         for door in doors {
@@ -158,6 +168,7 @@ impl Server {
             let _ = tokio::time::timeout(STOP_TIMEOUT, connections.acquire_many(all)).await;
         });
         runtime.shutdown_timeout(STOP_TIMEOUT);
+        self.shared.api.tell_skipped(true);
         if let Some(audit) = self.shared.api.audit() {
             audit.close();
         }
@@ -174,6 +185,7 @@ async fn look_at_keys(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(KEYS_INTERVAL).await;
         shared.api.refresh_keys();
+        shared.api.tell_skipped(false);
     }
 }
 
@@ -186,9 +198,12 @@ async fn listen(door: Door, shared: Arc<Shared>, mut stopping: watch::Receiver<b
         }
     };
     loop {
-        let permit = match Arc::clone(&shared.connections).acquire_owned().await {
-            Ok(permit) => permit,
-            Err(_) => return,
+        // Its own first: a listener that is full does not hold what the others need.
+        let Ok(own) = Arc::clone(&door.connections).acquire_owned().await else {
+            return;
+        };
+        let Ok(permit) = Arc::clone(&shared.connections).acquire_owned().await else {
+            return;
         };
         let (socket, address) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -202,6 +217,10 @@ async fn listen(door: Door, shared: Arc<Shared>, mut stopping: watch::Receiver<b
             },
             _ = stopping.changed() => return,
         };
+        let Some(guest) = shared.guests.welcome(address.ip()) else {
+            tracing::debug!("{address} has too many connections to the API");
+            continue;
+        };
         let _ = socket.set_nodelay(true);
         let caller = Caller {
             address: Some(address),
@@ -211,7 +230,7 @@ async fn listen(door: Door, shared: Arc<Shared>, mut stopping: watch::Receiver<b
         };
         let (shared, stopping, tls) = (Arc::clone(&shared), stopping.clone(), door.tls.clone());
         tokio::spawn(async move {
-            let _permit = permit;
+            let _counted = (own, permit, guest);
             match tls {
                 None => serve(socket, caller, shared, stopping).await,
                 Some(acceptor) => {
@@ -251,7 +270,7 @@ async fn serve<T>(
         let (shared, caller, busy) = (Arc::clone(&shared), Arc::clone(&caller), Arc::clone(&busy));
         async move {
             busy.is_answering.store(true, Ordering::Relaxed);
-            let response = respond(request, &caller, &shared, head).await;
+            let response = respond(request, &caller, &shared, &busy).await;
             busy.answered.fetch_add(1, Ordering::Relaxed);
             busy.is_answering.store(false, Ordering::Relaxed);
             Ok::<_, Infallible>(response)
@@ -278,7 +297,7 @@ async fn respond(
     request: Request<Body>,
     caller: &Caller,
     shared: &Arc<Shared>,
-    time: Duration,
+    busy: &Busy,
 ) -> Response<Full<Bytes>> {
     let (parts, body) = request.into_parts();
     let asked = wire::route(&parts.method, parts.uri.path(), &parts.headers);
@@ -289,14 +308,17 @@ async fn respond(
             encoding: asked.encoding,
             request_id: shared.api.new_id(),
             body: asked.encoding.write_error(&error),
+            is_known: false,
         });
         // What is left of its body would be taken for the next request.
-        response
-            .headers_mut()
-            .insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        close(&mut response);
         response
     };
-    let body_max = shared.api.settings().limits.body_bytes;
+    let limits = shared.api.settings().limits;
+    let (body_max, time) = (
+        limits.body_bytes,
+        Duration::from_secs(limits.request_seconds),
+    );
     let body = match tokio::time::timeout(time, collect(body, body_max)).await {
         Ok(Ok(body)) => body,
         Ok(Err(Collect::TooLong)) => {
@@ -317,7 +339,12 @@ async fn respond(
             return response;
         }
     };
-    let Ok(_permit) = shared.calls.acquire().await else {
+    let is_control = asked.service != wire::Service::Streams;
+    let calls = match is_control {
+        true => &shared.control_calls,
+        false => &shared.calls,
+    };
+    let Ok(_permit) = calls.acquire().await else {
         return refuse(Code::InternalServer, "the server ends");
     };
     let text = |name: HeaderName| header(&parts.headers, &name);
@@ -339,7 +366,16 @@ async fn respond(
     })
     .await;
     match answered {
-        Ok(outgoing) => response(outgoing),
+        Ok(outgoing) => {
+            let is_known = outgoing.is_known;
+            let mut response = response(outgoing);
+            if is_known {
+                busy.is_known.store(true, Ordering::Relaxed);
+            } else {
+                close(&mut response);
+            }
+            response
+        }
         Err(error) => {
             tracing::error!("a call broke an invariant: {error}");
             refuse(
@@ -348,6 +384,12 @@ async fn respond(
             )
         }
     }
+}
+
+/// The connection ends after this answer.
+fn close(response: &mut Response<Full<Bytes>>) {
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 fn header(headers: &HeaderMap, name: &HeaderName) -> String {

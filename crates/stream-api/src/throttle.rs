@@ -34,13 +34,22 @@ pub struct Limits {
     pub burst_seconds: f64,
     /// Open connections of all listeners together; more wait to be accepted. Default 1024.
     pub connections: usize,
-    /// Calls that are worked on at the same time; more wait. Default 16.
+    /// Of these, open connections of one listener; more wait. Default 0: where there are several listeners, three
+    /// quarters of `connections`, so that one that is flooded leaves room for the others.
+    pub connections_per_listener: usize,
+    /// Open connections of one address; more are closed at once. Default 512; 0: no limit.
+    pub connections_per_address: usize,
+    /// Calls of `keyspacesstreams` that are worked on at the same time; more wait. Default 16.
     pub calls_at_once: usize,
+    /// Calls of `keyspaces` and `cloudwatch` that are worked on at the same time; more wait. They have threads of their own:
+    /// one that changes a stream waits for the capture thread, and readers do not. Default 4.
+    pub control_calls_at_once: usize,
     /// Bytes of a request's body. Default 1 MiB.
     pub body_bytes: usize,
     /// Seconds that a client may take for a request's head, and again for its body. Default 10.
     pub request_seconds: u64,
-    /// Seconds after which a connection on which nothing was asked is closed. Default 120.
+    /// Seconds after which a connection on which nothing was asked is closed; before its first call with a good signature
+    /// it is `request_seconds`. Default 120.
     pub idle_seconds: u64,
     /// Stored bytes of the records of one GetRecords answer; at least one record is always returned. Default 1 MiB.
     pub page_bytes: usize,
@@ -55,7 +64,10 @@ impl Default for Limits {
             get_records_per_key: 0.0,
             burst_seconds: 2.0,
             connections: 1024,
+            connections_per_listener: 0,
+            connections_per_address: 512,
             calls_at_once: 16,
+            control_calls_at_once: 4,
             body_bytes: 1 << 20,
             request_seconds: 10,
             idle_seconds: 120,
@@ -65,6 +77,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Open connections of one of `count` listeners.
+    pub(crate) fn of_listener(&self, count: usize) -> usize {
+        match (self.connections_per_listener, count) {
+            (0, 0 | 1) => self.connections,
+            (0, _) => (self.connections / 4 * 3).max(1),
+            (most, _) => most,
+        }
+    }
+
     /// Whether they can be kept.
     ///
     /// Errors: which one is out of range.
@@ -84,7 +105,20 @@ impl Limits {
         }
         let counts = [
             ("connections", self.connections, 1, 100_000),
+            (
+                "connections_per_listener",
+                self.connections_per_listener,
+                0,
+                self.connections,
+            ),
+            (
+                "connections_per_address",
+                self.connections_per_address,
+                0,
+                100_000,
+            ),
             ("calls_at_once", self.calls_at_once, 1, 512),
+            ("control_calls_at_once", self.control_calls_at_once, 1, 64),
             ("body_bytes", self.body_bytes, 8 << 10, 64 << 20),
             ("page_bytes", self.page_bytes, 1, 64 << 20),
             ("request_seconds", self.request_seconds as usize, 1, 600),

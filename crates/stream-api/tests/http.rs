@@ -352,3 +352,97 @@ fn a_connection_may_idle_longer_than_a_request_may_take() {
     assert!(matches!(silent.socket.read(&mut byte), Ok(0) | Err(_)));
     assert!(began.elapsed().as_millis() < 3000, "{:?}", began.elapsed());
 }
+
+fn is_closed(client: &mut Client) -> bool {
+    let wait = std::time::Duration::from_secs(20);
+    client.socket.set_read_timeout(Some(wait)).unwrap();
+    matches!(client.socket.read(&mut [0]), Ok(0) | Err(_))
+}
+
+#[test]
+fn strangers_are_sent_away_and_one_address_has_so_many_connections() {
+    let dir = TempDir::new();
+    let mut world = World::open(&dir.0.join("j"), TestClock::new());
+    enable(&mut world, 1);
+    let server = serve(&world, |settings| {
+        settings.limits.connections_per_address = 3;
+        settings.limits.request_seconds = 600;
+    });
+    let address = server.addresses()[0];
+    let mut known = Client::new(address);
+    let list = |client: &mut Client| client.call(Service::Streams, "ListStreams", json!({})).0;
+    assert_eq!(list(&mut known), 200);
+    let mut stranger = Client::new(address);
+    let unsigned = "POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: KeyspacesStreams.ListStreams\r\ncontent-length: 2\r\n\r\n{}";
+    stranger.socket.write_all(unsigned.as_bytes()).unwrap();
+    assert_eq!(stranger.receive().0, 400);
+    assert!(is_closed(&mut stranger), "it may not idle");
+    // Two more are let in, silent as they are; the next is not.
+    let _held = [Client::new(address), Client::new(address)];
+    assert!(is_closed(&mut Client::new(address)));
+    assert_eq!(list(&mut known), 200, "who is there goes on");
+}
+
+#[test]
+fn readers_do_not_wait_for_calls_that_wait_for_capture() {
+    let dir = TempDir::new();
+    let mut world = World::open(&dir.0.join("j"), TestClock::new());
+    let arn = enable(&mut world, 1);
+    let server = serve(&world, |settings| settings.limits.calls_at_once = 1);
+    let address = server.addresses()[0];
+    let asked = json!({"keyspaceName": "shop", "tableName": "t", "cdcSpecification": {"status": "DISABLED"}});
+    // Nobody serves them.
+    let mut waiting: Vec<Client> = (0..6).map(|_| Client::new(address)).collect();
+    for client in &mut waiting {
+        client.send(Service::Keyspaces, "UpdateTable", &asked.to_string());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let began = Instant::now();
+    let mut reader = Client::new(address);
+    let asked = json!({"streamArn": arn});
+    assert_eq!(reader.call(Service::Streams, "GetStream", asked).0, 200);
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    world.driver.end();
+    for client in &mut waiting {
+        assert_eq!(client.receive().0, 500);
+    }
+}
+
+#[test]
+fn a_third_reader_is_throttled_or_by_setting_served() {
+    for readers_per_shard in [2, 0] {
+        let dir = TempDir::new();
+        let mut world = World::open(&dir.0.join("j"), TestClock::new());
+        let arn = enable(&mut world, 1);
+        let shard = world.streams.shards(&arn, None, None, 1).unwrap().shards[0].id;
+        let server = serve(&world, |settings| {
+            settings.limits.readers_per_shard = readers_per_shard;
+        });
+        let mut readers: Vec<(Client, String)> = (0..3)
+            .map(|_| {
+                let mut client = Client::new(server.addresses()[0]);
+                let at = client.iterator(&arn, &shard.to_string());
+                (client, at)
+            })
+            .collect();
+        let mut refused = Vec::new();
+        for _ in 0..4 {
+            for (index, (client, at)) in readers.iter_mut().enumerate() {
+                let asked = json!({"shardIterator": at});
+                let (status, answer) = client.call(Service::Streams, "GetRecords", asked);
+                match status {
+                    200 => *at = answer["nextShardIterator"].as_str().unwrap().to_owned(),
+                    _ => refused.push((index, answer["__type"].clone())),
+                }
+            }
+        }
+        let throttled = json!("ThrottlingException");
+        match readers_per_shard {
+            0 => assert_eq!(refused, []),
+            _ => assert!(
+                !refused.is_empty() && refused.iter().all(|one| *one == (2, throttled.clone())),
+                "{refused:?}"
+            ),
+        }
+    }
+}

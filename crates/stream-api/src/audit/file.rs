@@ -5,7 +5,7 @@ use crate::settings::AuditConfig;
 use crate::signature::hex;
 use serde_json::{Map, Value};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ pub(super) const NO_HASH: &str = "0000000000000000000000000000000000000000000000
 /// Between two tries to get the right to write.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const HASH_MEMBER: &str = ",\"auditHash\":\"";
+/// In the first line of every file of a trail whose `head` is sealed.
+pub(super) const SEALED_MEMBER: &str = "auditHead";
 
 /// Files of a trail, oldest first.
 pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -48,11 +50,49 @@ pub(super) fn hash(sealer: &Sealer, previous: &str, body: &str) -> String {
     hex(&sealer.mac(&bytes))
 }
 
-/// Where the trail stands.
-pub(super) fn read_head(dir: &Path) -> Option<(u64, String)> {
-    let text = std::fs::read_to_string(dir.join(HEAD)).ok()?;
-    let (index, hash) = text.trim().split_once(' ')?;
-    Some((index.parse().ok()?, hash.to_owned()))
+/// Where the trail stands, as `head` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Of the line that comes next.
+    pub next: u64,
+    /// Of the last line.
+    pub hash: String,
+    /// Whether it is sealed: older versions wrote it without a MAC.
+    pub is_sealed: bool,
+}
+
+/// Reads `head`; none when it is not there.
+///
+/// Errors: what is wrong with it, as a text.
+pub(super) fn read_head(dir: &Path, sealer: &Sealer) -> Result<Option<Head>, String> {
+    let text = match std::fs::read_to_string(dir.join(HEAD)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("`head` cannot be read: {error}")),
+    };
+    let wrong = || "`head` is not as it was written".to_owned();
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let (number, hash, mac) = match fields[..] {
+        [number, hash] => (number, hash, None),
+        [number, hash, mac] => (number, hash, Some(mac)),
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let head = Head {
+        // The older form names the last line.
+        next: number + u64::from(mac.is_none()),
+        hash: hash.to_owned(),
+        is_sealed: mac.is_some(),
+    };
+    match mac {
+        Some(mac) if mac != head_mac(sealer, head.next, hash) => Err(wrong()),
+        _ => Ok(Some(head)),
+    }
+}
+
+/// No line's hash is over bytes that begin so: they begin with the hash before it.
+fn head_mac(sealer: &Sealer, next: u64, hash: &str) -> String {
+    hex(&sealer.mac(format!("audit head {next} {hash}").as_bytes()))
 }
 
 pub(super) struct Trail {
@@ -88,17 +128,66 @@ impl Trail {
             is_failing: false,
             _lock: lock,
         };
+        let head = read_head(&trail.dir, &trail.sealer);
         trail.go_on()?;
+        trail.judge(head)?;
         Ok(trail)
+    }
+
+    /// Looks whether what was written before is still there. What is not leaves a gap in the numbers for good, so that
+    /// writing on does not hide it.
+    fn judge(&mut self, head: Result<Option<Head>, String>) -> io::Result<()> {
+        let is_sealed = self.is_sealed()?;
+        let trouble = match &head {
+            Err(text) => Some(text.clone()),
+            Ok(None) if is_sealed => Some("`head` is missing".to_owned()),
+            Ok(Some(head)) if !head.is_sealed && is_sealed => {
+                Some("`head` is not as it was written".to_owned())
+            }
+            Ok(Some(head)) if head.next > self.index => {
+                let is_empty = self.file.is_none();
+                self.index = head.next;
+                self.previous = match is_empty {
+                    // Nothing comes before the next line, and yet it is not the first.
+                    true => NO_HASH.to_owned(),
+                    false => head.hash.clone(),
+                };
+                Some("its end was cut off".to_owned())
+            }
+            Ok(_) => None,
+        };
+        if let Some(text) = trouble {
+            tracing::error!(
+                "the audit trail in {} was tampered with: {text}; `headwater audit verify` will tell so from here on",
+                self.dir.display()
+            );
+            self.index += 1;
+        }
+        // A trail of an older version goes on in a file that says that `head` is sealed now.
+        if !is_sealed && self.bytes > 0 {
+            self.file = None;
+        }
+        self.write_head()?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// Whether a file says that `head` is sealed.
+    fn is_sealed(&self) -> io::Result<bool> {
+        for path in files(&self.dir)? {
+            let mut line = String::new();
+            io::BufReader::new(File::open(path)?).read_line(&mut line)?;
+            if event_of(line.trim_end()).is_some_and(|(event, _)| event.contains_key(SEALED_MEMBER))
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Goes on after the last whole line of the last file; what a crash left of another is cut.
     fn go_on(&mut self) -> io::Result<()> {
-        let head = read_head(&self.dir);
-        if let Some((index, hash)) = &head {
-            (self.index, self.previous) = (index + 1, hash.clone());
-        }
-        let Some(path) = files(&self.dir)?.pop() else {
+        let mut all = files(&self.dir)?;
+        let Some(path) = all.pop() else {
             return Ok(());
         };
         let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
@@ -112,7 +201,14 @@ impl Trail {
             );
             file.set_len(whole as u64)?;
         }
-        if let Some((index, hash)) = text[..whole].lines().next_back().and_then(place) {
+        let mut last = text[..whole].lines().next_back().and_then(place);
+        while let (None, Some(earlier)) = (&last, all.pop()) {
+            // A crash came between the file and its first line.
+            let text = std::fs::read_to_string(earlier)?;
+            last = text.lines().next_back().and_then(place);
+        }
+        // What is to be written next is known when it goes on after an error.
+        if let Some((index, hash)) = last.filter(|(index, _)| index + 1 >= self.index) {
             (self.index, self.previous) = (index + 1, hash);
         }
         file.seek(SeekFrom::Start(whole as u64))?;
@@ -156,8 +252,10 @@ impl Trail {
         }
         event.insert("auditIndex".into(), self.index.into());
         event.remove("auditPrevious");
+        event.remove(SEALED_MEMBER);
         if self.bytes == 0 {
             event.insert("auditPrevious".into(), self.previous.clone().into());
+            event.insert(SEALED_MEMBER.into(), "sealed".into());
         }
         let mut line = serde_json::to_string(event)?;
         line.pop();
@@ -215,6 +313,10 @@ impl Trail {
         if let Some(file) = &self.file {
             file.sync_data()?;
         }
+        self.write_head()
+    }
+
+    fn write_head(&self) -> io::Result<()> {
         let fresh = self.dir.join("head.new");
         let mut file = OpenOptions::new()
             .create(true)
@@ -222,7 +324,9 @@ impl Trail {
             .write(true)
             .mode(0o600)
             .open(&fresh)?;
-        writeln!(file, "{} {}", self.index - 1, self.previous)?;
+        let (next, hash) = (self.index, &self.previous);
+        let mac = head_mac(&self.sealer, next, hash);
+        writeln!(file, "{next} {hash} {mac}")?;
         file.sync_data()?;
         std::fs::rename(fresh, self.dir.join(HEAD))
     }
@@ -247,9 +351,14 @@ fn lock(dir: &Path) -> io::Result<File> {
     Err(io::Error::other("another process writes it"))
 }
 
+/// A line's members and its hash.
+fn event_of(line: &str) -> Option<(Map<String, Value>, &str)> {
+    let (body, hash) = split(line)?;
+    Some((serde_json::from_str(&format!("{body}}}")).ok()?, hash))
+}
+
 /// The number and the hash of a line.
 pub(super) fn place(line: &str) -> Option<(u64, String)> {
-    let (body, hash) = split(line)?;
-    let event: Map<String, Value> = serde_json::from_str(&format!("{body}}}")).ok()?;
+    let (event, hash) = event_of(line)?;
     Some((event.get("auditIndex")?.as_u64()?, hash.to_owned()))
 }

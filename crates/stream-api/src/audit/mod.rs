@@ -1,8 +1,8 @@
 //! Who did what, when: an audit trail in CloudTrail's record shape.
 //!
 //! Shape: files of JSON lines. Each line ends in `auditHash`, a keyed hash of the line and of the hash before it, so that
-//! a line that was changed, removed or put in is found by [`verify`]; `head` tells how far the trail went, so that a cut
-//! end is found too.
+//! a line that was changed, removed or put in is found by [`verify`]; `head`, which is sealed with the same key, tells how
+//! far the trail went, so that a cut end is found too. Whoever writes on after a cut leaves a gap in the numbers.
 //!
 //! Promises: a record is written in the order in which calls ended; none is dropped silently: when the disk is slower than
 //! the calls, the calls wait. Row values, secrets and iterators are never in it.

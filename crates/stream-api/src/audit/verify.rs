@@ -1,6 +1,6 @@
 //! Checks a trail: whether every line is as it was written, and none is missing.
 
-use super::file::{NO_HASH, files, hash, read_head, split};
+use super::file::{NO_HASH, SEALED_MEMBER, files, hash, read_head, split};
 use crate::seal::Sealer;
 use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader};
@@ -15,6 +15,8 @@ pub struct Verified {
     pub records: u64,
     /// Number of the first record that is kept; older files may have been removed.
     pub first: u64,
+    /// Whether its end is proven: `head` is sealed. An older version did not do that.
+    pub is_sealed: bool,
 }
 
 /// Checks the trail in `dir`.
@@ -23,6 +25,8 @@ pub struct Verified {
 pub fn verify(dir: &Path, sealer: &Sealer) -> Result<Verified, String> {
     let failed =
         |error: std::io::Error| format!("read the audit trail in {}: {error}", dir.display());
+    // Before the files: who writes meanwhile writes lines first.
+    let head = read_head(dir, sealer)?;
     let all = files(dir).map_err(failed)?;
     let mut walk = Walk {
         sealer,
@@ -30,9 +34,8 @@ pub fn verify(dir: &Path, sealer: &Sealer) -> Result<Verified, String> {
         previous: NO_HASH.into(),
         records: 0,
         first: 0,
+        is_sealed: false,
     };
-    let mut last = (0, NO_HASH.to_owned());
-    let head = read_head(dir);
     for path in &all {
         let name = path
             .file_name()
@@ -45,10 +48,9 @@ pub fn verify(dir: &Path, sealer: &Sealer) -> Result<Verified, String> {
             let at = format!("{name}:{}", index + 1);
             walk.line(&line, index == 0)
                 .map_err(|what| format!("{at}: {what}"))?;
-            last = (walk.next.unwrap_or(1) - 1, walk.previous.clone());
-            if let Some((known, hash)) = &head
-                && *known == last.0
-                && *hash != last.1
+            if let Some(head) = &head
+                && walk.next == Some(head.next)
+                && head.hash != walk.previous
             {
                 return Err(format!(
                     "{at}: it is not the record that `head` names: the trail was written anew"
@@ -56,17 +58,31 @@ pub fn verify(dir: &Path, sealer: &Sealer) -> Result<Verified, String> {
             }
         }
     }
-    match head {
-        Some((index, _)) if walk.records == 0 || last.0 < index => Err(format!(
-            "the trail ends at record {}, but it went to {index}: its end was cut off",
-            last.0
-        )),
-        _ => Ok(Verified {
-            files: all.len(),
-            records: walk.records,
-            first: walk.first,
-        }),
+    let end = walk.next.unwrap_or(0);
+    match &head {
+        None if walk.is_sealed => {
+            return Err("`head` is missing: how far the trail went is not known".into());
+        }
+        None if walk.records == 0 => {
+            return Err("nothing is there, neither a record nor `head`".into());
+        }
+        Some(head) if walk.is_sealed && !head.is_sealed => {
+            return Err("`head` is not as it was written".into());
+        }
+        Some(head) if end < head.next => {
+            return Err(format!(
+                "the trail has {end} records, but it went to {}: its end was cut off",
+                head.next
+            ));
+        }
+        _ => {}
     }
+    Ok(Verified {
+        files: all.len(),
+        records: walk.records,
+        first: walk.first,
+        is_sealed: head.is_some_and(|head| head.is_sealed),
+    })
 }
 
 struct Walk<'s> {
@@ -75,6 +91,8 @@ struct Walk<'s> {
     previous: String,
     records: u64,
     first: u64,
+    /// A file said that `head` is sealed.
+    is_sealed: bool,
 }
 
 impl Walk<'_> {
@@ -105,10 +123,14 @@ impl Walk<'_> {
         if index == 0 && self.previous != NO_HASH {
             return Err("the first record of all follows something".into());
         }
+        if index > 0 && self.previous == NO_HASH {
+            return Err(format!("what came before record {index} was taken away"));
+        }
         let found = hash(self.sealer, &self.previous, body);
         if found != told {
             return Err(format!("record {index} was changed after it was written"));
         }
+        self.is_sealed |= event.contains_key(SEALED_MEMBER);
         self.previous = found;
         self.next = Some(index + 1);
         self.records += 1;
@@ -118,7 +140,7 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::Trail;
+    use super::super::file::{HEAD, Trail};
     use super::*;
     use crate::settings::AuditConfig;
     use serde_json::json;
@@ -227,6 +249,97 @@ mod tests {
         let dir = Dir::new("otherkey");
         write(&dir.0, 3, &small());
         let other = Sealer::new(&[4; 32]);
+        assert!(verify(&dir.0, &other).is_err());
+        let rewrite = |text: &str| std::fs::write(dir.0.join(HEAD), text).unwrap();
+        let before = std::fs::read_to_string(dir.0.join(HEAD)).unwrap();
+        rewrite("99 x");
         assert!(verify(&dir.0, &other).unwrap_err().contains("was changed"));
+        rewrite(&before);
+        assert!(verify(&dir.0, &sealer()).unwrap().is_sealed);
+    }
+
+    /// Takes the last file away, and does `forge` to `head`.
+    fn cut(name: &str, forge: &dyn Fn(&Path)) -> Dir {
+        let dir = Dir::new(name);
+        write(&dir.0, 30, &small());
+        std::fs::remove_file(files(&dir.0).unwrap().pop().unwrap()).unwrap();
+        forge(&dir.0.join(HEAD));
+        dir
+    }
+
+    #[test]
+    fn a_cut_end_is_found_whatever_became_of_the_head_and_whoever_writes_on() {
+        let last = |head: &Path| {
+            let dir = head.parent().unwrap();
+            let text = std::fs::read_to_string(files(dir).unwrap().pop().unwrap()).unwrap();
+            let line = text.lines().next_back().map(str::to_owned).unwrap();
+            super::super::file::place(&line).unwrap()
+        };
+        let forgeries: [(&str, &dyn Fn(&Path)); 4] = [
+            ("left", &|_| {}),
+            ("gone", &|head| std::fs::remove_file(head).unwrap()),
+            ("older", &|head| {
+                let (index, hash) = last(head);
+                std::fs::write(head, format!("{index} {hash}\n")).unwrap();
+            }),
+            ("forged", &|head| {
+                let (index, hash) = last(head);
+                let text = format!("{} {hash} {}\n", index + 1, "0".repeat(64));
+                std::fs::write(head, text).unwrap();
+            }),
+        ];
+        for (name, forge) in forgeries {
+            let dir = cut(name, forge);
+            assert!(verify(&dir.0, &sealer()).is_err(), "{name}");
+            write(&dir.0, 5, &small());
+            let found = verify(&dir.0, &sealer()).unwrap_err();
+            assert!(found.contains("is missing"), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_trail_that_was_taken_away_whole_is_missed() {
+        let dir = Dir::new("emptied");
+        write(&dir.0, 30, &small());
+        for path in files(&dir.0).unwrap() {
+            std::fs::remove_file(path).unwrap();
+        }
+        assert!(verify(&dir.0, &sealer()).unwrap_err().contains("cut off"));
+        write(&dir.0, 5, &small());
+        let found = verify(&dir.0, &sealer()).unwrap_err();
+        assert!(found.contains("taken away"), "{found}");
+        std::fs::remove_dir_all(&dir.0).unwrap();
+        std::fs::create_dir_all(&dir.0).unwrap();
+        assert!(verify(&dir.0, &sealer()).is_err());
+    }
+
+    #[test]
+    fn a_trail_of_an_older_version_is_verified_with_a_word_and_goes_on_sealed() {
+        let dir = Dir::new("legacy");
+        write(&dir.0, 5, &AuditConfig::default());
+        // As it was written then: nothing says that `head` is sealed, and it is not.
+        let path = files(&dir.0).unwrap().pop().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (mut previous, mut old) = (NO_HASH.to_owned(), String::new());
+        for line in text.lines() {
+            let (body, _) = split(line).unwrap();
+            let body = body
+                .replace(",\"auditHead\":\"sealed\"", "")
+                .replace("\"auditHead\":\"sealed\",", "");
+            previous = hash(&sealer(), &previous, &body);
+            old.push_str(&format!("{body},\"auditHash\":\"{previous}\"}}\n"));
+        }
+        std::fs::write(&path, old).unwrap();
+        std::fs::write(dir.0.join(HEAD), format!("4 {previous}\n")).unwrap();
+        let verified = verify(&dir.0, &sealer()).unwrap();
+        assert_eq!((verified.records, verified.is_sealed), (5, false));
+        write(&dir.0, 5, &AuditConfig::default());
+        let verified = verify(&dir.0, &sealer()).unwrap();
+        assert_eq!(
+            (verified.records, verified.files, verified.is_sealed),
+            (10, 2, true)
+        );
+        std::fs::remove_file(dir.0.join(HEAD)).unwrap();
+        assert!(verify(&dir.0, &sealer()).is_err());
     }
 }

@@ -7,12 +7,13 @@ use crate::wire::Service;
 use serde_json::{Map, Value, json};
 use stream::{Resource, StreamInfo, TableInfo, Tags};
 
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "keyspace_name",
     "table_name",
     "cdc",
     "comment",
     "custom_properties",
+    "cdc_specification",
     "latest_stream_arn",
     "status",
     "creation_time",
@@ -105,16 +106,16 @@ fn table_row(table: &TableInfo) -> Vec<Value> {
         .stream
         .as_ref()
         .filter(|stream| stream.status.is_live());
+    let specification = live.map(|stream| {
+        json!({
+            "latest_stream_arn": stream.arn,
+            "status": stream.status.as_str(),
+            "view_type": stream.view.as_str(),
+        })
+    });
     let mut properties = Map::new();
-    if let Some(stream) = live {
-        properties.insert(
-            "cdc_specification".into(),
-            json!({
-                "latest_stream_arn": stream.arn,
-                "status": stream.status.as_str(),
-                "view_type": stream.view.as_str(),
-            }),
-        );
+    if let Some(specification) = &specification {
+        properties.insert("cdc_specification".into(), specification.clone());
     }
     vec![
         table.keyspace.clone().into(),
@@ -122,6 +123,7 @@ fn table_row(table: &TableInfo) -> Vec<Value> {
         live.is_some().into(),
         table.schema.comment.clone().into(),
         Value::Object(properties),
+        specification.unwrap_or(Value::Null),
         live.map_or(Value::Null, |stream| stream.arn.clone().into()),
         status(table).into(),
         crate::time::seconds(table.created_us).into(),

@@ -52,7 +52,6 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
             ));
         }
         (Some(keyspace), Some(table)) => {
-            call.touch(keyspace, table, None);
             format!(
                 "{}/stream/*",
                 call.streams().identity().table_arn(keyspace, table)
@@ -69,6 +68,10 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<Answer, ApiE
         .streams()
         .list(keyspace, table, after.as_deref(), limit)
         .map_err(|error| call.refusal(&error))?;
+    // Only of a table that has one: names that strangers make up are no series.
+    if let (Some(keyspace), Some(table), false) = (keyspace, table, page.streams.is_empty()) {
+        call.touch(keyspace, table, None);
+    }
     let next_token = page.streams.last().filter(|_| page.more).map(|last| {
         PageToken {
             of: &of,
