@@ -10,6 +10,7 @@ mod row_writer;
 mod wait;
 
 use in_process::{start, stop};
+use pipeline::control::{self, Request};
 use row_writer::write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -405,5 +406,153 @@ fn rows_of_another_server_or_domain_are_replication() {
         origins,
         [(1, "USER"), (2, "REPLICATION"), (3, "REPLICATION")]
     );
+    stop(running);
+}
+
+/// Keys of every record that a stream has, in order of their sequences.
+fn keys_of(streams: &Streams, arn: &str) -> Vec<i64> {
+    let mut all = Vec::new();
+    for shard in streams.shards(arn, None, None, 100).unwrap().shards {
+        let page = streams.read(arn, shard.id, ReadFrom::Horizon, ReadLimits::default());
+        for record in page.unwrap().records() {
+            all.push((record.sequence(), support::walker::key_of(&record)));
+        }
+    }
+    all.sort_unstable();
+    all.into_iter().map(|(_, key)| key).collect()
+}
+
+/// Every listed stream of `shop.t`, oldest first: its state, the first words of its reason, the keys of its records.
+fn all_of_t(streams: &Streams) -> Vec<(StreamStatus, String, Vec<i64>)> {
+    let listed = streams.list(Some("shop"), Some("t"), None, 100).unwrap();
+    let one = |info: &Arc<stream::StreamInfo>| {
+        let words: Vec<&str> = info.reason.split(' ').take(4).collect();
+        (info.status, words.join(" "), keys_of(streams, &info.arn))
+    };
+    listed.streams.iter().map(one).collect()
+}
+
+/// A row of another table, after everything: once its table is captured, all before it is.
+fn fence(streams: &Streams, server: &MysqlServer, name: &str) {
+    server.sql().exec(&format!(
+        "CREATE TABLE shop.{name} (id INT PRIMARY KEY); INSERT INTO shop.{name} VALUES (1)"
+    ));
+    wait("the fence", || streams.table("shop", name).ok());
+    std::thread::sleep(Duration::from_millis(1200));
+}
+
+#[test]
+fn a_declared_stream_is_made_again_after_a_drop_and_a_swap_and_not_after_a_command() {
+    use StreamStatus::{Disabled, Enabled};
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT)");
+    let dir = TempDir::new();
+    let running = start(&(server.source_yaml("\"shop.*\"", &[]) + STREAMS), &dir.0);
+    let streams = running.streams().clone();
+    enabled(&streams, "t");
+    sql.exec("INSERT INTO shop.t VALUES (1, 1); DROP TABLE shop.t");
+    sql.exec(
+        "CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT); INSERT INTO shop.t VALUES (2, 1)",
+    );
+    // As gh-ost and pt-online-schema-change end.
+    sql.exec("CREATE TABLE shop.t_new (id BIGINT PRIMARY KEY, v INT, w INT); INSERT INTO shop.t_new VALUES (2, 1, 1)");
+    sql.exec("RENAME TABLE shop.t TO shop.t_old, shop.t_new TO shop.t; INSERT INTO shop.t VALUES (3, 1, 1)");
+    fence(&streams, &server, "fence_a");
+    let expected = [
+        (Disabled, "its table was dropped".to_owned(), vec![1]),
+        (Disabled, "its table was renamed;".to_owned(), vec![2]),
+        (Enabled, String::new(), vec![3]),
+    ];
+    assert_eq!(all_of_t(&streams), expected);
+    let info = streams.resolve("t").unwrap();
+    streams.disable(&info.arn).unwrap();
+    sql.exec("ALTER TABLE shop.t ADD COLUMN x INT; DROP TABLE shop.t; CREATE TABLE shop.t (id BIGINT PRIMARY KEY)");
+    sql.exec("INSERT INTO shop.t VALUES (4)");
+    fence(&streams, &server, "fence_b");
+    let all = all_of_t(&streams);
+    assert_eq!((all.len(), all[2].0), (3, Disabled), "{all:?}");
+    stop(running);
+}
+
+#[test]
+fn a_table_that_is_copied_again_gets_a_new_stream_and_one_with_snapshot_rows_has_the_copy() {
+    use StreamStatus::{Disabled, Enabled};
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY); INSERT INTO shop.t VALUES (1), (2)");
+    sql.exec("CREATE TABLE shop.all_of_it (id BIGINT PRIMARY KEY); INSERT INTO shop.all_of_it VALUES (1), (2)");
+    let dir = TempDir::new();
+    let text = server.source_yaml("\"shop.*\"", &[])
+        + STREAMS
+        + "  - {table: shop.all_of_it, name: all, include_snapshot: true}\n";
+    let running = start(&text, &dir.0);
+    let streams = running.streams().clone();
+    let first = enabled(&streams, "t");
+    sql.exec("INSERT INTO shop.t VALUES (3); INSERT INTO shop.all_of_it VALUES (3)");
+    let all = enabled(&streams, "all");
+    wait("the rows", || {
+        let is_there = keys_of(&streams, &first) == [3] && keys_of(&streams, &all).contains(&3);
+        is_there.then_some(())
+    });
+    let seen = keys_of(&streams, &all);
+    assert_eq!(seen, [1, 2, 3], "the initial copy is in it");
+    let socket = control::connect(&dir.0.join("shop.journal")).unwrap();
+    let heal = Request::Heal {
+        table: "shop.t".into(),
+        resnapshot: true,
+    };
+    let answer = control::call(&socket, &heal).unwrap();
+    assert!(answer.ok, "{}", answer.text);
+    let second = wait("the next stream", || {
+        let info = streams.resolve("t").ok()?;
+        let is_next = info.status == Enabled && info.arn != first;
+        is_next.then(|| info.arn.clone())
+    });
+    sql.exec("INSERT INTO shop.t VALUES (4)");
+    wait("the row", || {
+        (keys_of(&streams, &second) == [4]).then_some(())
+    });
+    let expected = [
+        (Disabled, "its table is copied".to_owned(), vec![3]),
+        (Enabled, String::new(), vec![4]),
+    ];
+    assert_eq!(all_of_t(&streams), expected);
+    stop(running);
+}
+
+#[test]
+fn a_session_that_writes_partial_rows_ends_the_stream_with_images_there() {
+    let _turn = one_at_a_time();
+    let server = MysqlServer::start(Flavour::Mysql97, &[]);
+    let mut sql = server.sql();
+    sql.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id BIGINT PRIMARY KEY, v INT, s VARCHAR(9)); CREATE TABLE shop.k LIKE shop.t");
+    let dir = TempDir::new();
+    let text = server.source_yaml("\"shop.*\"", &[])
+        + STREAMS
+        + "  - {table: shop.k, name: k, view: keys_only}\n";
+    let running = start(&text, &dir.0);
+    let streams = running.streams().clone();
+    let (with_images, keys_only) = (enabled(&streams, "t"), enabled(&streams, "k"));
+    sql.exec("INSERT INTO shop.t VALUES (1, 1, 'a'); INSERT INTO shop.k VALUES (1, 1, 'a')");
+    sql.exec("SET SESSION binlog_row_image = 'MINIMAL'; UPDATE shop.t SET v = 2; UPDATE shop.k SET v = 2");
+    sql.exec("SET SESSION binlog_row_image = 'FULL'; INSERT INTO shop.t VALUES (2, 1, 'a'); INSERT INTO shop.k VALUES (2, 1, 'a')");
+    wait("the rows of keys", || {
+        (keys_of(&streams, &keys_only) == [1, 1, 2]).then_some(())
+    });
+    let ended = wait("the end", || {
+        let info = streams.describe(&with_images).unwrap();
+        (info.status == StreamStatus::Disabled).then_some(info)
+    });
+    assert!(
+        ended.reason.contains("binlog_row_image"),
+        "{}",
+        ended.reason
+    );
+    assert_eq!(keys_of(&streams, &with_images), [1]);
+    let still = streams.describe(&keys_only).unwrap();
+    assert_eq!(still.status, StreamStatus::Enabled);
     stop(running);
 }

@@ -44,8 +44,14 @@ pub fn verify_audit(config: &Config, place: &Place) -> Result<String, String> {
     let dir = audit_dir(config, place);
     let verified = stream_api::audit::verify(&dir, &sealer)
         .map_err(|error| format!("trust the audit trail in {}: {error}", dir.display()))?;
+    let word = match verified.is_sealed {
+        true => "",
+        false => {
+            "; an older version wrote it, which did not seal its end: that no record is missing there is not proven"
+        }
+    };
     Ok(format!(
-        "{} records in {} files, from record {} on: each is as it was written, none is missing",
+        "{} records in {} files, from record {} on: each is as it was written, none is missing{word}",
         verified.records, verified.files, verified.first
     ))
 }
@@ -159,7 +165,7 @@ pub fn event(request: &Request) -> Option<LocalEvent> {
         Request::Tail { .. } => ("Tail", false, true),
         Request::Stop => ("StopPipeline", true, false),
         Request::Streams { request } => match request {
-            StreamRequest::List => ("ListStreams", true, true),
+            StreamRequest::List { .. } => ("ListStreams", true, true),
             StreamRequest::Describe { .. } => ("GetStream", true, true),
             _ => ("AlterTable", true, false),
         },

@@ -42,6 +42,8 @@ pub enum CaptureError {
     Read(ReadError),
     /// The streams' part of the journal: exit code 5.
     Streams(stream::Error),
+    /// A stop was asked for while the journal was full: what is unfinished is taken back.
+    Stopped,
 }
 
 impl std::fmt::Display for CaptureError {
@@ -51,6 +53,7 @@ impl std::fmt::Display for CaptureError {
             CaptureError::Journal(error) => error.fmt(f),
             CaptureError::Read(error) => error.fmt(f),
             CaptureError::Streams(error) => error.fmt(f),
+            CaptureError::Stopped => f.write_str("a stop was asked for"),
         }
     }
 }
@@ -220,7 +223,10 @@ impl Capture {
     ///
     /// The writer comes back open: sinks hold their places in the journal until they have drained.
     pub fn run(mut self, mut source: Box<dyn Source>) -> Captured {
-        let pumped = self.pump(&mut source);
+        let pumped = match self.pump(&mut source) {
+            Err(CaptureError::Stopped) => Ok(()),
+            pumped => pumped,
+        };
         let ended = self.settle().and_then(|()| {
             // Streams that the last transactions made or ended are shown before this thread goes.
             let (writer, status) = (&mut self.writer, &self.status);
@@ -263,7 +269,7 @@ impl Capture {
         self.publish(&mut **source);
         self.give_keys()?;
         while !self.shared.is_stopping() {
-            if !self.wait_for_room() {
+            if !self.wait_for_room(Some(&mut **source)) {
                 break;
             }
             if !self.in_transaction
@@ -325,6 +331,12 @@ impl Capture {
             (parked.as_slice(), None),
             (replay.as_slice(), None),
         ];
+        // Changes of rows that are still to be copied are no records from here on.
+        let ends = self.streams.on_copy_again(id, self.writer.next_sequence());
+        let ends = ends
+            .iter()
+            .map(|(key, value)| (key.as_slice(), value.as_deref()));
+        let records = records.into_iter().chain(ends);
         self.control_transaction(records, crate::status::now_us())?;
         self.settle()?;
         let resumed = resume(&self.journal).map_err(CaptureError::Read)?;
@@ -342,9 +354,20 @@ impl Capture {
         self.shared.set_source(self.status.clone());
     }
 
+    /// The last status, [`STATUS_INTERVAL`] later.
+    fn publish_older(&mut self) {
+        let lag = self.status.lag_seconds.unwrap_or_default();
+        self.status.lag_seconds = Some(lag + STATUS_INTERVAL.as_secs_f64());
+        self.status.lag_bytes = self.status.lag_bytes.filter(|bytes| *bytes > 0);
+        self.shared.set_source(self.status.clone());
+    }
+
     /// Waits while the journal is full; false when a stop is asked for.
-    fn wait_for_room(&mut self) -> bool {
+    ///
+    /// With the source at hand its lag is shown all the while; without, what is shown grows with time.
+    fn wait_for_room(&mut self, mut source: Option<&mut dyn Source>) -> bool {
         let mut told = false;
+        let mut status_due = Instant::now();
         while self.writer.capacity() == journal::Capacity::Full {
             self.shared.journal_full.store(true, Ordering::Relaxed);
             if !told {
@@ -357,6 +380,13 @@ impl Capture {
             }
             if self.shared.is_stopping() || self.journal.failed().is_some() {
                 return false;
+            }
+            if Instant::now() >= status_due {
+                match &mut source {
+                    Some(source) => self.publish(&mut **source),
+                    None => self.publish_older(),
+                }
+                status_due = Instant::now() + STATUS_INTERVAL;
             }
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -389,7 +419,10 @@ impl Capture {
                         key_group: self.key_groups.of(record.table),
                     };
                     let body = batch.bytes(record.body);
-                    self.streams.observe(&descriptor, body.len());
+                    if self.streams.observe(&descriptor, body) {
+                        let (streams, writer) = (&mut self.streams, &mut self.writer);
+                        streams.end_at_partial_row(record.table, writer)?;
+                    }
                     if matches!(record.operation, Operation::Ddl | Operation::Opaque) {
                         self.end_streams(record.table, record.operation, body)?;
                     }
@@ -592,8 +625,14 @@ impl Capture {
     fn full_or_fail(&mut self, error: journal::Error) -> Result<(), CaptureError> {
         // A disk that is full ends the writer for good: trying again would wait for ever.
         let is_over = error.kind() != journal::ErrorKind::Full || self.journal.failed().is_some();
-        if is_over || !self.wait_for_room() {
+        if is_over {
             return Err(error.into());
+        }
+        if !self.wait_for_room(None) {
+            return Err(match self.journal.failed() {
+                Some(failed) => failed.into(),
+                None => CaptureError::Stopped,
+            });
         }
         // What made room may not be done yet.
         std::thread::sleep(Duration::from_millis(50));

@@ -219,6 +219,42 @@ fn api_metrics(registry: &mut Registry, totals: &Totals) {
     }
     let help = "Records that GetRecords returned since the start";
     registry.register("api_returned_records", help, records);
+    stream_calls(registry, totals);
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StreamCallLabel {
+    keyspace: String,
+    table: String,
+    stream_label: String,
+    outcome: &'static str,
+}
+
+/// Calls about each stream.
+fn stream_calls(registry: &mut Registry, totals: &Totals) {
+    let calls = Family::<StreamCallLabel, Counter>::default();
+    let seconds = Family::<ReturnedLabel, Counter<f64, AtomicU64>>::default();
+    for ((keyspace, table, stream_label), counted) in &totals.stream_calls {
+        for (outcome, count) in &counted.outcomes {
+            let label = StreamCallLabel {
+                keyspace: keyspace.clone(),
+                table: table.clone(),
+                stream_label: stream_label.clone(),
+                outcome,
+            };
+            calls.get_or_create(&label).inc_by(*count);
+        }
+        let label = ReturnedLabel {
+            keyspace: keyspace.clone(),
+            table: table.clone(),
+            stream_label: stream_label.clone(),
+        };
+        seconds.get_or_create(&label).inc_by(counted.seconds);
+    }
+    let help = "Calls about the stream since the start, by outcome";
+    registry.register("api_stream_calls", help, calls);
+    let help = "Seconds spent on calls about the stream that succeeded, since the start";
+    registry.register("api_stream_call_seconds", help, seconds);
 }
 
 fn journal_metrics(registry: &mut Registry, report: &Report) {
@@ -299,12 +335,30 @@ struct StreamLabel {
     stream: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReadStreamLabel {
+    keyspace: String,
+    table: String,
+    stream: String,
+}
+
 fn stream_metrics(registry: &mut Registry, report: &Report) {
     let enabled = Family::<StreamLabel, FloatGauge>::default();
     let open = Family::<StreamLabel, FloatGauge>::default();
     let captured = Family::<StreamLabel, Counter>::default();
     let read = Family::<StreamLabel, Counter>::default();
+    let ages = Family::<ReadStreamLabel, FloatGauge>::default();
     for stream in &report.streams {
+        if let Some(age_ms) = stream.iterator_age_ms {
+            // Shown names have no dot.
+            let (keyspace, table) = stream.table.split_once('.').unwrap_or(("", &stream.table));
+            let label = ReadStreamLabel {
+                keyspace: keyspace.to_owned(),
+                table: table.to_owned(),
+                stream: stream.arn.clone(),
+            };
+            ages.get_or_create(&label).set(age_ms as f64);
+        }
         let label = StreamLabel {
             stream: stream.arn.clone(),
         };
@@ -326,6 +380,8 @@ fn stream_metrics(registry: &mut Registry, report: &Report) {
     registry.register("stream_records_captured", help, captured);
     let help = "Records handed to readers of the stream since the start";
     registry.register("stream_records_read", help, read);
+    let help = "Age of the last record that the reader furthest behind has read; 0 at the tip";
+    registry.register("stream_iterator_age_milliseconds", help, ages);
 }
 
 #[cfg(test)]
@@ -355,6 +411,8 @@ mod tests {
                 status: "ENABLED".into(),
                 shards_open: 2,
                 records_read: 5,
+                table: "shop.t".into(),
+                iterator_age_ms: Some(1500),
                 ..Default::default()
             }],
         }
@@ -362,7 +420,23 @@ mod tests {
 
     #[test]
     fn metrics_name_source_journal_and_sinks() {
-        let text = render(&report("streaming", 1.5), &Totals::default());
+        let calls = stream_api::metrics::StreamCalls {
+            outcomes: [("ok", 3), ("ThrottlingException", 1)].into(),
+            seconds: 0.25,
+        };
+        let of = |text: &str| ("shop".to_owned(), "t".to_owned(), text.to_owned());
+        let totals = Totals {
+            stream_calls: [(of("l"), calls)].into(),
+            ..Totals::default()
+        };
+        let text = render(&report("streaming", 1.5), &totals);
+        for line in [
+            "headwater_stream_iterator_age_milliseconds{keyspace=\"shop\",table=\"t\",stream=\"arn:x\"} 1500.0",
+            "headwater_api_stream_calls_total{keyspace=\"shop\",table=\"t\",stream_label=\"l\",outcome=\"ThrottlingException\"} 1",
+            "headwater_api_stream_call_seconds_total{keyspace=\"shop\",table=\"t\",stream_label=\"l\"} 0.25",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
         assert!(text.contains("headwater_source_lag_bytes 7.0"), "{text}");
         assert!(
             text.contains("headwater_sink_lag_seconds{sink=\"events\"} 1.5"),

@@ -22,14 +22,20 @@ const HOLD: Duration = Duration::from_secs(24 * 3600 + 900);
 /// Declared streams whose table is not known yet are looked at again after this.
 const DECLARED_INTERVAL: Duration = Duration::from_secs(1);
 const NO_KEY: &str = "its table has no key any more; give it one, then enable the stream anew";
+const PARTIAL: &str = "the log did not carry a whole row of its table: binlog_row_image is not FULL, on the server or in a \
+                       session; set it, let the writers connect anew, then enable the stream anew";
+const COPIED_AGAIN: &str = "its table is copied again, and changes of rows that are still to be copied are no records \
+                            of their own; enable a stream anew";
 /// Name of the journal's hold.
 const HOLD_NAME: &str = "streams";
 
 /// How a pipeline keeps its streams.
 pub fn options(config: &Config, clock: &Arc<dyn Clock>) -> StreamsOptions {
     let short = config.journal.retention.0 < RETENTION;
+    let api = config.api.clone().unwrap_or_default();
     StreamsOptions {
-        identity: config.api.clone().unwrap_or_default().identity(),
+        identity: api.identity(),
+        keys_in_images: api.records.keys_in_images,
         clock: Arc::clone(clock),
         refusal: short.then(|| {
             format!(
@@ -92,10 +98,19 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// A stream of the config.
+struct Declared {
+    request: EnableStream,
+    /// Its table, once that is known.
+    table: Option<TableId>,
+    /// It is to be made: it never was, or what ended it has passed. One that was ended by command is not.
+    is_wanted: bool,
+}
+
 /// The capture thread's side: the streams' writer, and what the config declares.
 pub struct CaptureStreams {
     driver: StreamWriter,
-    declared: Vec<EnableStream>,
+    declared: Vec<Declared>,
     told: BTreeSet<String>,
     looked: Option<Instant>,
 }
@@ -105,20 +120,42 @@ impl CaptureStreams {
     pub fn new(driver: StreamWriter, declared: &[StreamConfig]) -> Self {
         Self {
             driver,
-            declared: declared.iter().map(request).collect(),
+            declared: declared
+                .iter()
+                .map(|config| Declared {
+                    request: request(config),
+                    table: None,
+                    is_wanted: true,
+                })
+                .collect(),
             told: BTreeSet::new(),
             looked: None,
         }
     }
 
-    /// Counts a record.
+    /// Counts a record before it is appended. True when it lacks cells that its table's stream shows: then
+    /// [`CaptureStreams::end_at_partial_row`].
     #[inline]
-    pub fn observe(&mut self, descriptor: &RecordDescriptor, byte_count: usize) {
-        self.driver.observe(descriptor, byte_count);
+    #[must_use]
+    pub fn observe(&mut self, descriptor: &RecordDescriptor, body: &[u8]) -> bool {
+        self.driver.observe(descriptor, body)
+    }
+
+    /// Ends the stream of a table of which the next record is not whole.
+    ///
+    /// Errors: the journal's.
+    pub fn end_at_partial_row(
+        &mut self,
+        table: TableId,
+        writer: &mut Writer,
+    ) -> Result<(), stream::Error> {
+        let sequence = writer.next_sequence();
+        self.driver.end_streams(table, sequence, PARTIAL, writer)?;
+        Ok(())
     }
 
     /// Makes a declared stream as soon as its table's first schema is written, in the same transaction: no row of the
-    /// table that follows it is missed.
+    /// table that follows it is missed. Also that of a table which went and came again.
     ///
     /// A table that lost its key has no stream from here on. Errors: the journal's.
     pub fn on_schema(
@@ -129,22 +166,29 @@ impl CaptureStreams {
     ) -> Result<(), stream::Error> {
         if schema.key().is_empty() {
             let sequence = writer.next_sequence();
+            self.want_again(schema.table);
             return self.end_streams(schema.table, sequence, NO_KEY, writer);
         }
         let (keyspace, table) = (name::mapped(&schema.database), name::mapped(&schema.name));
-        let wanted =
-            |request: &&EnableStream| request.keyspace == keyspace && request.table == table;
-        let Some(request) = self.declared.iter().find(wanted).cloned() else {
+        let wanted = |declared: &&mut Declared| {
+            let request = &declared.request;
+            request.keyspace == keyspace && request.table == table
+        };
+        let Some(declared) = self.declared.iter_mut().find(wanted) else {
             return Ok(());
         };
-        if self.driver.find_live(&keyspace, &table).is_some() {
+        declared.table = Some(schema.table);
+        if !declared.is_wanted || self.driver.is_live(&schema) {
             return Ok(());
         }
+        let request = declared.request.clone();
         let schema = Arc::new(schema);
         let outcome = Facts::of(status).with(|facts| {
             self.driver
                 .enable_inside(&request, &schema, (writer, facts))
         });
+        // It stays wanted until it is seen: a transaction that is taken back takes the stream with it.
+        self.looked = None;
         if let Err(error) = outcome {
             self.tell(&request, &error);
         }
@@ -161,8 +205,33 @@ impl CaptureStreams {
         writer: &mut Writer,
     ) -> Result<(), stream::Error> {
         let sequence = writer.next_sequence();
+        self.want_again(table);
         self.end_streams(table, sequence, reason, writer)?;
         self.driver.forget_table(table, writer)
+    }
+
+    /// A table is about to be copied again: the control records that end its stream at `sequence`, to be written at once.
+    pub fn on_copy_again(
+        &mut self,
+        table: TableId,
+        sequence: Sequence,
+    ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        self.want_again(table);
+        self.driver.endings(table, sequence, COPIED_AGAIN)
+    }
+
+    /// A declared stream of this table is made anew as soon as that can be, unless it was ended by command.
+    fn want_again(&mut self, table: TableId) {
+        for declared in &mut self.declared {
+            let request = &declared.request;
+            if declared.table == Some(table)
+                && !self
+                    .driver
+                    .is_disabled_by_command(&request.keyspace, &request.table)
+            {
+                declared.is_wanted = true;
+            }
+        }
     }
 
     /// The number of a captured table by the source's names, `database.table`.
@@ -181,10 +250,10 @@ impl CaptureStreams {
         reason: &str,
         writer: &mut Writer,
     ) -> Result<(), stream::Error> {
-        match self.driver.has_live_stream(table) {
-            true => self.driver.end_streams(table, sequence, reason, writer),
-            false => Ok(()),
+        if self.driver.has_live_stream(table) {
+            self.driver.end_streams(table, sequence, reason, writer)?;
         }
+        Ok(())
     }
 
     /// Notes whether a table's key is to be had.
@@ -202,11 +271,10 @@ impl CaptureStreams {
     ) -> Result<(), stream::Error> {
         let facts = Facts::of(status);
         facts.with(|facts| self.driver.serve(writer, facts))?;
-        if !self.declared.is_empty()
-            && self
-                .looked
-                .is_none_or(|at| at.elapsed() >= DECLARED_INTERVAL)
-        {
+        let is_due = self
+            .looked
+            .is_none_or(|at| at.elapsed() >= DECLARED_INTERVAL);
+        if is_due && self.declared.iter().any(|declared| declared.is_wanted) {
             self.looked = Some(Instant::now());
             self.look_at_declared(writer, &facts);
         }
@@ -215,27 +283,32 @@ impl CaptureStreams {
 
     /// Makes what is declared and not there.
     fn look_at_declared(&mut self, writer: &mut Writer, facts: &Facts<'_>) {
-        for request in std::mem::take(&mut self.declared) {
+        // Away from the rest meanwhile.
+        let mut all = std::mem::take(&mut self.declared);
+        for declared in all.iter_mut().filter(|declared| declared.is_wanted) {
+            let request = &declared.request;
             if let Some(live) = self.driver.find_live(&request.keyspace, &request.table) {
                 if request.view.is_some_and(|view| view != live.view) {
                     tracing::error!(
                         stream = live.arn,
                         "the config asks for the view {}, and the stream has {}: a stream's view never \
-                         changes; hint: disable it, and it is made anew",
+                         changes; hint: disable it and run again, then it is made anew",
                         request.view.unwrap_or_default().as_str(),
                         live.view.as_str()
                     );
                 }
+                (declared.table, declared.is_wanted) = (Some(live.table_id), false);
                 continue;
             }
-            match facts.with(|facts| self.driver.enable_now(&request, writer, facts)) {
-                Ok(info) => tracing::info!(stream = info.arn, "stream {}", info.status.as_str()),
-                Err(error) => {
-                    self.tell(&request, &error);
-                    self.declared.push(request);
+            match facts.with(|facts| self.driver.enable_now(request, writer, facts)) {
+                Ok(info) => {
+                    tracing::info!(stream = info.arn, "stream {}", info.status.as_str());
+                    (declared.table, declared.is_wanted) = (Some(info.table_id), false);
                 }
+                Err(error) => self.tell(request, &error),
             }
         }
+        self.declared = all;
     }
 
     /// Tells of a declared stream that cannot be made, once for each reason. A table that is not known yet may come.
@@ -254,7 +327,11 @@ impl CaptureStreams {
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum StreamRequest {
     /// All of them.
-    List,
+    List {
+        /// As JSON.
+        #[serde(default)]
+        json: bool,
+    },
     /// One, with its shards.
     Describe {
         /// Which.
@@ -332,6 +409,9 @@ pub struct StreamStatusReport {
     pub records_captured: u64,
     /// Records read since the start of the process.
     pub records_read: u64,
+    /// Age of the last record that the reader furthest behind has read, milliseconds; 0 at the tip, none without a reader.
+    #[serde(default)]
+    pub iterator_age_ms: Option<u64>,
     /// Its tags.
     pub tags: Tags,
 }
@@ -350,6 +430,7 @@ impl From<StreamReport> for StreamStatusReport {
             shards: report.shards_listed,
             records_captured: report.records_captured,
             records_read: report.records_read,
+            iterator_age_ms: report.iterator_age_ms,
             tags: info.tags.clone(),
         }
     }
@@ -384,7 +465,9 @@ fn shard_id(text: &str) -> Result<ShardId, stream::Error> {
 
 fn act(streams: &Streams, request: StreamRequest) -> Result<String, stream::Error> {
     match request {
-        StreamRequest::List => list(streams),
+        StreamRequest::List { json: false } => list(streams),
+        StreamRequest::List { json: true } => serde_json::to_string_pretty(&report(streams))
+            .map_err(|error| invalid(error.to_string())),
         StreamRequest::Describe { stream } => describe(streams, &*streams.resolve(&stream)?),
         StreamRequest::Enable {
             table,

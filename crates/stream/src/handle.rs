@@ -25,6 +25,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+/// Layouts that are kept; beyond it all are made anew.
+const LAYOUTS_MAX: usize = 4096;
 /// A command waits at most this long for the capture thread.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -638,7 +640,6 @@ impl Streams {
         let report = |stream: &Arc<Stream>| {
             let counters = &stream.counters;
             let made_us = stream.entry.label.0.saturating_mul(1000);
-            let last_read = counters.last_read_us.load(Ordering::Relaxed);
             StreamReport {
                 stream: Arc::clone(&stream.info),
                 shards_open: stream.open_shards().count(),
@@ -652,8 +653,7 @@ impl Streams {
                 records_read: counters.records_read.load(Ordering::Relaxed),
                 bytes_read: counters.bytes_read.load(Ordering::Relaxed),
                 depth_us: (now - made_us).clamp(0, retention),
-                iterator_age_ms: (last_read > 0)
-                    .then(|| u64::try_from((now - last_read) / 1000).unwrap_or(0)),
+                iterator_age_ms: counters.iterator_age_ms(now),
             }
         };
         Ok(registry
@@ -764,8 +764,23 @@ impl Inner {
             .or_else(|_| Layout::new(schema, &[]))
             .map_err(corrupt)?;
         let layout = Arc::new(layout);
-        locked(&self.layouts).insert(key, Arc::clone(&layout));
+        let mut layouts = locked(&self.layouts);
+        if layouts.len() >= LAYOUTS_MAX {
+            layouts.clear();
+        }
+        layouts.insert(key, Arc::clone(&layout));
         Ok(layout)
+    }
+
+    /// Forgets the layouts of streams that have gone.
+    pub fn forget_layouts(&self, registry: &Registry, horizon: u64) {
+        let live: BTreeSet<u32> = registry
+            .streams
+            .values()
+            .filter(|stream| !stream.is_gone(horizon))
+            .map(|stream| stream.number)
+            .collect();
+        locked(&self.layouts).retain(|(stream, _, _), _| live.contains(stream));
     }
 
     /// The newest schema of every table that is still there, and when it came.

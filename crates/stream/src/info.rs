@@ -199,6 +199,7 @@ pub struct StreamReport {
     pub bytes_read: u64,
     /// Age of the oldest retained moment, microseconds: how far back a reader could go.
     pub depth_us: i64,
-    /// How far the furthest-behind active reader's last page was behind the journal's end, in seconds of creation time.
+    /// Age of the last record that the reader furthest behind has read, milliseconds: 0 when all are at the tip. None
+    /// when nobody has read for five minutes.
     pub iterator_age_ms: Option<u64>,
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 use crate::handle::{Inner, ReadFrom, ReadLimits, Start, find_shard, is_trimmed, locked};
 use crate::page::{Page, Piece, Slot};
 use crate::record::{Origin, RecordOperation, ViewType};
-use crate::registry::{Shard, Stream};
+use crate::registry::{Progress, Shard, Stream};
 use crate::shard::ShardId;
 use change::batch::RowBody;
 use change::image::Image;
@@ -271,11 +271,7 @@ impl Filling<'_> {
                 .at(format!("{} {sequence}", self.stream.info.arn))
         };
         let row = RowBody::read(bytes).map_err(|error| corrupt(error.to_string()))?;
-        let shown = [
-            row.before.filter(|_| self.wanted.view.has_old()),
-            row.after.filter(|_| self.wanted.view.has_new()),
-        ];
-        if shown.iter().flatten().any(is_partial) {
+        if has_partial(&row, self.wanted.view) {
             return Err(corrupt(
                 "the source's log did not carry the whole row; hint: SET PERSIST binlog_row_image = \
                  FULL, then disable the stream and enable it anew"
@@ -316,9 +312,16 @@ impl Filling<'_> {
     }
 }
 
-/// Whether a cell of the image is not known.
-fn is_partial(image: &Image<'_>) -> bool {
-    image.cells().any(|cell| matches!(cell, Cell::Unknown))
+/// Whether a cell of an image that the view shows is not known.
+fn has_partial(row: &RowBody<'_>, view: ViewType) -> bool {
+    let is_partial = |image: Image<'_>| image.cells().any(|cell| matches!(cell, Cell::Unknown));
+    (view.has_old() && row.before.is_some_and(is_partial))
+        || (view.has_new() && row.after.is_some_and(is_partial))
+}
+
+/// Whether a row's record lacks cells that the view shows. What does not decode is found by its readers.
+pub(crate) fn lacks_cells(body: &[u8], view: ViewType) -> bool {
+    RowBody::read(body).is_ok_and(|row| has_partial(&row, view))
 }
 
 fn trimmed(sequence: Sequence) -> Error {
@@ -460,13 +463,15 @@ impl Inner {
         counters
             .bytes_read
             .fetch_add(page.byte_count, Ordering::Relaxed);
-        if let Some((piece, range)) = page.pieces.last()
-            && let Some(last) = piece.slots.get(range.end.wrapping_sub(1))
-        {
-            counters
-                .last_read_us
-                .store(last.created_us, Ordering::Relaxed);
-        }
+        let last = page.pieces.last().and_then(|(piece, range)| {
+            let slot = piece.slots.get(range.end.wrapping_sub(1))?;
+            Some(slot.created_us)
+        });
+        let progress = Progress {
+            behind_us: last.filter(|_| !page.at_tip),
+            at: Instant::now(),
+        };
+        counters.note_read(shard.number, page.next.map(|_| progress));
         Ok(page)
     }
 

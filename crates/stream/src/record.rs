@@ -157,13 +157,13 @@ impl<'a> RecordView<'a> {
         self.keys(Role::Clustering)
     }
 
-    fn row(&self, image: Option<Image<'a>>) -> Option<RowView<'a>> {
+    fn row(&self, image: Option<Image<'a>>, write_time_us: Option<i64>) -> Option<RowView<'a>> {
         Some(RowView {
             image: image?,
             layout: self.layout,
             keys: self.keys_in_images,
             metadata: Metadata {
-                write_time_us: self.write_time_us,
+                write_time_us,
                 expires_s: None,
             },
         })
@@ -171,12 +171,16 @@ impl<'a> RecordView<'a> {
 
     /// The row after the change, where the view type has it and the change left one.
     pub fn new_image(&self) -> Option<RowView<'a>> {
-        self.row(self.after.filter(|_| self.view.has_new()))
+        self.row(
+            self.after.filter(|_| self.view.has_new()),
+            self.write_time_us,
+        )
     }
 
-    /// The row before the change, where the view type has it and there was one.
+    /// The row before the change, where the view type has it and there was one. When it was written the log does not
+    /// tell: the change's own time is that of the new row.
     pub fn old_image(&self) -> Option<RowView<'a>> {
-        self.row(self.before.filter(|_| self.view.has_old()))
+        self.row(self.before.filter(|_| self.view.has_old()), None)
     }
 }
 

@@ -8,8 +8,9 @@ use crate::name;
 use crate::shard::{ShardId, ShardInfo};
 use journal::{ControlState, Sequence};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Counters of one stream since the start of the process.
 #[derive(Debug, Default)]
@@ -18,8 +19,45 @@ pub(crate) struct Counters {
     pub bytes_captured: AtomicU64,
     pub records_read: AtomicU64,
     pub bytes_read: AtomicU64,
-    /// Creation time of the last record handed out; 0 for none.
-    pub last_read_us: AtomicI64,
+    /// By shard, how far its last reader came.
+    pub reads: Mutex<BTreeMap<u32, Progress>>,
+}
+
+/// How far a reader of a shard came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// Creation time of the last record of its page; none at the tip.
+    pub behind_us: Option<i64>,
+    /// When.
+    pub at: Instant,
+}
+
+/// A reader that was not heard of for this long is none any more.
+const READER_IDLE: Duration = Duration::from_secs(300);
+
+impl Counters {
+    /// Notes how far a reader of a shard came; `None` when it has read it to its end.
+    pub fn note_read(&self, shard: u32, progress: Option<Progress>) {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress {
+            Some(progress) => {
+                reads.insert(shard, progress);
+            }
+            None => {
+                reads.remove(&shard);
+            }
+        }
+    }
+
+    /// How far the reader furthest behind is, milliseconds at `now_us`; none when nobody reads.
+    pub fn iterator_age_ms(&self, now_us: i64) -> Option<u64> {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.retain(|_, progress| progress.at.elapsed() < READER_IDLE);
+        let age =
+            |progress: &Progress| progress.behind_us.map_or(0, |us| now_us.saturating_sub(us));
+        let most = reads.values().map(age).max()?;
+        Some(u64::try_from(most / 1000).unwrap_or(0))
+    }
 }
 
 /// One shard.

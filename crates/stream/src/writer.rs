@@ -11,11 +11,16 @@ use crate::error::{Error, ErrorKind};
 use crate::handle::{Inner, Shown, find_shard};
 use crate::info::{EnableStream, Resource, StreamInfo, StreamStatus, Tags};
 use crate::load::{self, Load, ShardLimits, Wish};
+use crate::name;
+use crate::read::lacks_cells;
+use crate::record::ViewType;
 use crate::registry::{Counters, Registry, Shard, Stream};
 use crate::shard::ShardId;
-use change::{PositionStep, TableId, TableSchema, TransactionHeader, TransactionTrailer};
+use change::{
+    Operation, PositionStep, TableId, TableSchema, TransactionHeader, TransactionTrailer,
+};
 use journal::{Commit, RecordDescriptor, Sequence, TransactionStart, Writer};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, PoisonError};
@@ -83,11 +88,27 @@ pub struct StreamWriter {
     loads: Loads,
     ticked: Instant,
     trimmed: Instant,
-    /// A change was written into somebody else's transaction and is not shown yet.
-    unshown: bool,
-    /// Tables whose stream was made there, and the next stream's number after them.
-    made_inside: BTreeSet<TableId>,
+    unshown: Unshown,
+    /// The next stream's number after those that were made inside somebody else's transaction.
     next_inside: u32,
+}
+
+/// Changes that were written into somebody else's transactions and are not shown yet.
+#[derive(Default)]
+struct Unshown {
+    is_there: bool,
+    made: BTreeMap<TableId, Made>,
+    /// Numbers of the streams that ended.
+    ended: BTreeSet<u32>,
+    /// The last label of a table's streams that were made, also of those that ended since.
+    labels: BTreeMap<TableId, i64>,
+}
+
+/// A stream that was made and is not shown yet.
+struct Made {
+    number: u32,
+    entry: StreamEntry,
+    shards: Vec<(u32, ShardEntry)>,
 }
 
 impl StreamWriter {
@@ -99,20 +120,31 @@ impl StreamWriter {
             loads: Loads::default(),
             ticked: now,
             trimmed: now,
-            unshown: false,
-            made_inside: BTreeSet::new(),
+            unshown: Unshown::default(),
             next_inside: 0,
         };
         writer.loads.follow(&writer.inner.registry());
         writer
     }
 
-    /// Counts one record's load; call it for every record that is appended.
+    /// Counts one record's load; call it for every record before it is appended.
+    ///
+    /// True when the record lacks cells that its table's stream shows: the stream cannot have it, so end it there with
+    /// [`StreamWriter::end_streams`].
     #[inline]
-    pub fn observe(&mut self, descriptor: &RecordDescriptor, byte_count: usize) {
-        if let Some(Some(watched)) = self.loads.tables.get_mut(descriptor.table.0 as usize) {
-            watched.add(descriptor.key_token, byte_count as u64);
-        }
+    #[must_use]
+    pub fn observe(&mut self, descriptor: &RecordDescriptor, body: &[u8]) -> bool {
+        let Some(Some(watched)) = self.loads.tables.get_mut(descriptor.table.0 as usize) else {
+            return false;
+        };
+        watched.add(descriptor.key_token, body.len() as u64);
+        let is_row = Operation::from_u8(descriptor.operation).is_some_and(|operation| {
+            matches!(
+                operation,
+                Operation::Insert | Operation::Update | Operation::Delete
+            )
+        });
+        is_row && watched.view != ViewType::KeysOnly && lacks_cells(body, watched.view)
     }
 
     /// Notes inside the open transaction that a table is gone: it is not listed any more, until it has a new schema.
@@ -132,41 +164,60 @@ impl StreamWriter {
         found.map(|(schema, _)| schema.table)
     }
 
-    /// Whether the table has a live stream.
+    /// Whether the table has a stream that takes records, or is about to.
     pub fn has_live_stream(&self, table: TableId) -> bool {
         matches!(self.loads.tables.get(table.0 as usize), Some(Some(_)))
+            || self.loads.enabling.contains(&table)
     }
 
     /// Ends the live streams of a table whose history ends at `sequence`, inside the transaction that is open in
     /// `writer`: its table was dropped, or a record of it could not be kept. Nothing from `sequence` on is a record of them.
     ///
-    /// They are shown as ended by the next [`StreamWriter::serve`] after the transaction.
+    /// They are shown as ended by the next [`StreamWriter::serve`] after the transaction. Whether there were any.
     pub fn end_streams(
         &mut self,
         table: TableId,
         sequence: Sequence,
         reason: &str,
         writer: &mut Writer,
-    ) -> Result<()> {
-        let registry = self.inner.registry();
-        let live = registry.streams.values().filter(|stream| {
-            stream.entry.table_id == table && !matches!(stream.entry.status, StreamStatus::Disabled)
-        });
-        let mut changes = Vec::new();
-        for stream in live {
-            let ending = Sequence(sequence.0.saturating_sub(1));
-            changes.extend(closing(stream, ending, StreamStatus::Disabled, reason));
-            tracing::warn!(stream = stream.info.arn, "the stream has ended: {reason}");
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        self.raise_fence(sequence.0);
-        self.unshown = true;
+    ) -> Result<bool> {
+        let changes = self.endings(table, sequence, reason);
         for (key, value) in &changes {
             writer.control(key, value.as_deref())?;
         }
-        Ok(())
+        Ok(!changes.is_empty())
+    }
+
+    /// The control records with which [`StreamWriter::end_streams`] ends the streams of a table, for whoever writes them
+    /// himself, at once.
+    pub fn endings(
+        &mut self,
+        table: TableId,
+        sequence: Sequence,
+        reason: &str,
+    ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let ending = Sequence(sequence.0.saturating_sub(1));
+        let registry = self.inner.registry();
+        let mut changes = Vec::new();
+        for stream in registry.streams.values() {
+            let is_live = stream.entry.table_id == table
+                && !matches!(stream.entry.status, StreamStatus::Disabled)
+                && self.unshown.ended.insert(stream.number);
+            if is_live {
+                changes.extend(closing_shown(stream, ending, reason));
+                tracing::warn!(stream = stream.info.arn, "the stream has ended: {reason}");
+            }
+        }
+        if let Some(made) = self.unshown.made.remove(&table) {
+            let open = made.shards.iter().map(|(number, shard)| (*number, shard));
+            changes.extend(closing((made.number, &made.entry), open, ending, reason));
+        }
+        self.loads.forget(table);
+        if !changes.is_empty() {
+            self.raise_fence(sequence.0);
+            self.unshown.is_there = true;
+        }
+        changes
     }
 
     /// Makes the stream that a config declares, for whoever owns the writer. Between transactions.
@@ -192,25 +243,33 @@ impl StreamWriter {
         schema: &Arc<TableSchema>,
         (writer, facts): (&mut Writer, &SourceFacts<'_>),
     ) -> Result<()> {
-        if self.made_inside.contains(&schema.table) {
+        if self.unshown.made.contains_key(&schema.table) {
             return Ok(());
         }
         let (number, mut stored) = self.new_entry(request, schema, facts)?;
-        self.made_inside.insert(schema.table);
         self.next_inside = number + 1;
-        let named = format!("{}.{}", schema.database, schema.name);
         let first = writer.next_sequence();
         let mut changes = vec![(NEXT_KEY.to_vec(), Some(next_value(number)))];
-        if (facts.is_copying)(&named) {
+        let mut shards = Vec::new();
+        if waits(&stored, facts) {
             changes.push((entry::stream_key(number), Some(stored.encode())));
         } else {
-            changes.extend(beginning(number, &mut stored, first, self.now_ms()));
+            shards = beginning(&mut stored, first, self.now_ms());
+            changes.extend(stored_with(number, &stored, &shards));
         }
         self.raise_fence(first.0);
-        self.unshown = true;
+        self.unshown.is_there = true;
         for (key, value) in &changes {
             writer.control(key, value.as_deref())?;
         }
+        self.unshown.labels.insert(schema.table, stored.label.0);
+        let made = Made {
+            number,
+            entry: stored,
+            shards,
+        };
+        self.loads.watch(&made);
+        self.unshown.made.insert(schema.table, made);
         Ok(())
     }
 
@@ -221,10 +280,39 @@ impl StreamWriter {
 
     /// Whether [`StreamWriter::serve`] has something to do; cheap.
     pub fn is_due(&self) -> bool {
-        self.unshown || self.ticked.elapsed() >= TICK
+        self.unshown.is_there || self.ticked.elapsed() >= TICK
     }
 
-    /// Whether a table has a stream that takes records, or is about to.
+    /// Whether a table has a stream that takes records or is about to, also one that is not shown yet.
+    pub fn is_live(&self, schema: &TableSchema) -> bool {
+        let (keyspace, table) = (name::mapped(&schema.database), name::mapped(&schema.name));
+        self.unshown.made.contains_key(&schema.table)
+            || self
+                .live_of(&self.inner.registry(), &keyspace, &table)
+                .is_some()
+    }
+
+    /// Whether the newest stream of a table was ended by a command.
+    pub fn is_disabled_by_command(&self, keyspace: &str, table: &str) -> bool {
+        let registry = self.inner.registry();
+        let newest = registry.of_table(keyspace, table).next_back();
+        newest.is_some_and(|stream| !stream.info.status.is_live() && stream.entry.reason.is_empty())
+    }
+
+    /// The shown stream of a table that is live and has not ended since.
+    fn live_of<'r>(
+        &self,
+        registry: &'r Registry,
+        keyspace: &str,
+        table: &str,
+    ) -> Option<&'r Arc<Stream>> {
+        let mut streams = registry.of_table(keyspace, table);
+        streams.find(|stream| {
+            stream.info.status.is_live() && !self.unshown.ended.contains(&stream.number)
+        })
+    }
+
+    /// The stream of a table that takes records, or is about to.
     pub fn find_live(&self, keyspace: &str, table: &str) -> Option<Arc<StreamInfo>> {
         let registry = self.inner.registry();
         let mut live = registry
@@ -237,11 +325,10 @@ impl StreamWriter {
     ///
     /// Errors: the journal's, when the writer has ended; what a command got wrong is its own answer.
     pub fn serve(&mut self, writer: &mut Writer, facts: &SourceFacts<'_>) -> Result<()> {
-        if self.unshown {
+        if self.unshown.is_there {
             writer.flush()?;
             self.show(writer.next_sequence())?;
-            self.unshown = false;
-            self.made_inside.clear();
+            self.unshown = Unshown::default();
         }
         while let Ok(command) = self.commands.try_recv() {
             let answer = self.change(command.change, writer, facts);
@@ -408,8 +495,7 @@ impl StreamWriter {
             return Err(refuse(ErrorKind::Invalid, detail));
         }
         let registry = self.inner.registry();
-        let earlier = || registry.of_table(&request.keyspace, &request.table);
-        if let Some(live) = earlier().find(|stream| stream.info.status.is_live()) {
+        if let Some(live) = self.live_of(&registry, &request.keyspace, &request.table) {
             let detail = format!(
                 "the table has a stream already, with the view {}",
                 live.info.view.as_str()
@@ -418,9 +504,7 @@ impl StreamWriter {
                 .hint("disable it first; a stream's view never changes"));
         }
         if let Some(name) = &request.name
-            && registry.streams.values().any(|stream| {
-                stream.info.status.is_live() && stream.info.name.as_ref() == Some(name)
-            })
+            && self.has_name(&registry, name)
         {
             return Err(refuse(
                 ErrorKind::Conflict,
@@ -438,7 +522,11 @@ impl StreamWriter {
         check_tags(&tags)?;
         // Unique per table: two in one millisecond differ by one.
         let now_ms = self.inner.options.clock.now_us().div_euclid(1000);
-        let last = earlier().map(|stream| stream.entry.label.0).max();
+        let last = registry
+            .of_table(&request.keyspace, &request.table)
+            .map(|stream| stream.entry.label.0)
+            .chain(self.unshown.labels.get(&schema.table).copied())
+            .max();
         let label = Label(last.map_or(now_ms, |last| now_ms.max(last + 1)));
         let entry = StreamEntry {
             label,
@@ -461,6 +549,17 @@ impl StreamWriter {
         Ok((self.next_number(), entry))
     }
 
+    /// Whether a live stream has our own name `name`.
+    fn has_name(&self, registry: &Registry, name: &str) -> bool {
+        let shown = registry.streams.values().any(|stream| {
+            stream.info.status.is_live()
+                && !self.unshown.ended.contains(&stream.number)
+                && stream.info.name.as_deref() == Some(name)
+        });
+        let mut made = self.unshown.made.values();
+        shown || made.any(|made| made.entry.name.as_deref() == Some(name))
+    }
+
     fn next_number(&self) -> u32 {
         let state = self.inner.journal.control();
         let stored = state.get(NEXT_KEY).map(|entry| Arc::clone(&entry.value));
@@ -478,13 +577,12 @@ impl StreamWriter {
             .max(self.next_inside)
     }
 
-    /// Enables what has been asked for and whose table's copy is whole by now.
+    /// Enables what has been asked for and has nothing to wait for by now.
     fn finish_enabling(&mut self, writer: &mut Writer, facts: &SourceFacts<'_>) -> Result<()> {
         let registry = self.inner.registry();
         for stream in registry.streams.values() {
-            let named = format!("{}.{}", stream.entry.database, stream.entry.table);
             match stream.entry.status {
-                StreamStatus::Enabling if !(facts.is_copying)(&named) => {
+                StreamStatus::Enabling if !waits(&stream.entry, facts) => {
                     self.begin(stream, writer)?
                 }
                 StreamStatus::Disabling => self.close(stream, writer)?,
@@ -500,7 +598,8 @@ impl StreamWriter {
         let number = stream.number;
         let created_ms = self.now_ms();
         self.commit(writer, |first| {
-            beginning(number, &mut stored, first, created_ms)
+            let shards = beginning(&mut stored, first, created_ms);
+            stored_with(number, &stored, &shards)
         })
     }
 
@@ -528,9 +627,7 @@ impl StreamWriter {
 
     /// Closes every shard.
     fn close(&mut self, stream: &Stream, writer: &mut Writer) -> Result<()> {
-        self.commit(writer, |first| {
-            closing(stream, first, StreamStatus::Disabled, "")
-        })
+        self.commit(writer, |first| closing_shown(stream, first, ""))
     }
 
     // ---- shards ------------------------------------------------------------------------------------------------
@@ -634,6 +731,7 @@ impl StreamWriter {
     fn forget_trimmed(&mut self, writer: &mut Writer) -> Result<()> {
         let horizon = self.inner.horizon()?;
         let registry = self.inner.registry();
+        self.inner.forget_layouts(&registry, horizon);
         let mut changes = Vec::new();
         for stream in registry.streams.values() {
             let is_gone = stream.is_gone(horizon);
@@ -812,11 +910,17 @@ fn next_value(number: u32) -> Vec<u8> {
     next
 }
 
-/// What enables a stream at `first`, with its first shards.
-fn beginning(number: u32, stored: &mut StreamEntry, first: Sequence, created_ms: u64) -> Changes {
+/// Whether a stream that is asked for has to wait: changes of rows that are still to be copied arrive inside the copied
+/// rows. One that has those as records loses nothing.
+fn waits(entry: &StreamEntry, facts: &SourceFacts<'_>) -> bool {
+    !entry.include_snapshot && (facts.is_copying)(&format!("{}.{}", entry.database, entry.table))
+}
+
+/// Enables a stream at `first`; its first shards.
+fn beginning(stored: &mut StreamEntry, first: Sequence, created_ms: u64) -> Vec<(u32, ShardEntry)> {
     stored.status = StreamStatus::Enabled;
     stored.enabled_at = first.0;
-    let mut changes = Vec::new();
+    let mut shards = Vec::new();
     for (from_hash, to_hash) in ranges((0, u64::MAX), stored.limits.initial.max(1)) {
         let shard = ShardEntry {
             created_ms,
@@ -826,32 +930,45 @@ fn beginning(number: u32, stored: &mut StreamEntry, first: Sequence, created_ms:
             starting: first.0,
             ending: 0,
         };
-        changes.push((
-            entry::shard_key(number, stored.shards_made),
-            Some(shard.encode()),
-        ));
+        shards.push((stored.shards_made, shard));
         stored.shards_made += 1;
     }
-    changes.push((entry::stream_key(number), Some(stored.encode())));
-    changes
+    shards
 }
 
-/// What ends a stream at `ending`.
-fn closing(stream: &Stream, ending: Sequence, status: StreamStatus, reason: &str) -> Changes {
-    let mut stored = stream.entry.clone();
-    stored.status = status;
+/// The control records of a stream and some of its shards.
+fn stored_with(number: u32, stored: &StreamEntry, shards: &[(u32, ShardEntry)]) -> Changes {
+    let shards = shards
+        .iter()
+        .map(|(shard, entry)| (entry::shard_key(number, *shard), Some(entry.encode())));
+    let stream = (entry::stream_key(number), Some(stored.encode()));
+    shards.chain([stream]).collect()
+}
+
+/// What ends a stream at `ending`, with its shards that are `open`.
+fn closing<'a>(
+    (number, entry): (u32, &StreamEntry),
+    open: impl Iterator<Item = (u32, &'a ShardEntry)>,
+    ending: Sequence,
+    reason: &str,
+) -> Changes {
+    let mut stored = entry.clone();
+    stored.status = StreamStatus::Disabled;
     stored.disabled_at = ending.0;
     stored.reason = reason.to_owned();
-    let mut changes = vec![(entry::stream_key(stream.number), Some(stored.encode()))];
-    for shard in stream.open_shards() {
-        let mut closed = shard.entry.clone();
+    let close = |(shard, entry): (u32, &ShardEntry)| {
+        let mut closed = entry.clone();
         closed.ending = ending.0.max(closed.starting);
-        changes.push((
-            entry::shard_key(stream.number, shard.number),
-            Some(closed.encode()),
-        ));
-    }
-    changes
+        (shard, closed)
+    };
+    let shards: Vec<_> = open.map(close).collect();
+    stored_with(number, &stored, &shards)
+}
+
+fn closing_shown(stream: &Stream, ending: Sequence, reason: &str) -> Changes {
+    let open = stream.open_shards();
+    let open = open.map(|shard| (shard.number, &shard.entry));
+    closing((stream.number, &stream.entry), open, ending, reason)
 }
 
 fn open_shard(stream: &Stream, shard: ShardId) -> Result<&Shard> {
@@ -897,11 +1014,14 @@ fn check_tags(tags: &Tags) -> Result<()> {
 #[derive(Default)]
 struct Loads {
     tables: Vec<Option<Watched>>,
+    /// Tables with a stream that is not enabled yet.
+    enabling: BTreeSet<TableId>,
 }
 
 /// One table with a live stream.
 struct Watched {
     stream: u32,
+    view: ViewType,
     limits: ShardLimits,
     counters: Arc<Counters>,
     /// Open shards in the order of their ranges, which cover everything.
@@ -940,7 +1060,11 @@ impl Loads {
             .flatten()
             .map(|watched| (watched.stream, watched))
             .collect();
+        self.enabling.clear();
         for stream in registry.streams.values() {
+            if stream.entry.status == StreamStatus::Enabling {
+                self.enabling.insert(stream.entry.table_id);
+            }
             if stream.entry.status != StreamStatus::Enabled {
                 continue;
             }
@@ -963,12 +1087,9 @@ impl Loads {
                 })
                 .collect();
             shards.sort_by_key(|load| load.from_hash);
-            let index = stream.entry.table_id.0 as usize;
-            if self.tables.len() <= index {
-                self.tables.resize_with(index + 1, || None);
-            }
-            self.tables[index] = Some(Watched {
+            *self.slot(stream.entry.table_id) = Some(Watched {
                 stream: stream.number,
+                view: stream.entry.view,
                 limits: stream.entry.limits,
                 counters: Arc::clone(&stream.counters),
                 shards,
@@ -977,6 +1098,46 @@ impl Loads {
                 window: old.as_ref().map_or(0.0, |old| old.window),
             });
         }
+    }
+
+    /// Follows a stream that is not shown yet.
+    fn watch(&mut self, made: &Made) {
+        let table = made.entry.table_id;
+        if made.entry.status == StreamStatus::Enabling {
+            self.enabling.insert(table);
+            return;
+        }
+        let load = |(shard, entry): &(u32, ShardEntry)| Load {
+            shard: *shard,
+            from_hash: entry.from_hash,
+            ..Load::default()
+        };
+        *self.slot(table) = Some(Watched {
+            stream: made.number,
+            view: made.entry.view,
+            limits: made.entry.limits,
+            counters: Arc::default(),
+            shards: made.shards.iter().map(load).collect(),
+            records: 0,
+            bytes: 0,
+            window: 0.0,
+        });
+    }
+
+    /// Follows a table's stream no more.
+    fn forget(&mut self, table: TableId) {
+        self.enabling.remove(&table);
+        if let Some(slot) = self.tables.get_mut(table.0 as usize) {
+            *slot = None;
+        }
+    }
+
+    fn slot(&mut self, table: TableId) -> &mut Option<Watched> {
+        let index = table.0 as usize;
+        if self.tables.len() <= index {
+            self.tables.resize_with(index + 1, || None);
+        }
+        &mut self.tables[index]
     }
 
     /// Adds what was counted to the streams' figures; what the load asks for.

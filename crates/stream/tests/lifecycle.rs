@@ -115,9 +115,9 @@ fn every_view_type_shows_what_it_promises() {
 fn rows_of_another_server_have_their_origin_and_write_times_are_shown() {
     let dir = TempDir::new();
     let (mut world, _) = world(&dir);
-    let info = enable(&mut world, ViewType::NewImage);
+    let info = enable(&mut world, ViewType::NewAndOldImages);
     world.transaction_of(1, &[Step::Insert(row(1, "a"))], true);
-    world.transaction_of(1, &[Step::Insert(row(2, "a"))], false);
+    world.transaction_of(1, &[Step::Update(row(1, "a"), row(1, "b"))], false);
     world.settle();
     let shard = only_shard(&world, &info.arn);
     let page = world
@@ -129,6 +129,13 @@ fn rows_of_another_server_have_their_origin_and_write_times_are_shown() {
     assert!(
         page.records()
             .all(|r| r.new_image().unwrap().metadata().write_time_us.is_some())
+    );
+    let old: Vec<_> = page.records().filter_map(|r| r.old_image()).collect();
+    assert_eq!(old.len(), 1);
+    assert_eq!(
+        old[0].metadata().write_time_us,
+        None,
+        "the change's time is not when the old row was written"
     );
 }
 
@@ -678,6 +685,160 @@ fn a_stream_ends_inside_the_transaction_where_its_tables_history_ends() {
     insert(&mut world, 3);
     let shard = only_shard(&world, &info.arn);
     assert_eq!(keys(&world, &info.arn, shard, ReadFrom::Horizon), [1, 2]);
+}
+
+/// What a pipeline does in a transaction of the source's: with the writer in it, and the rest of the world.
+fn inside(world: &mut World, act: impl FnOnce(&mut stream::StreamWriter, &mut journal::Writer)) {
+    let (mut header, mut trailer, mut step) = (Vec::new(), Vec::new(), Vec::new());
+    change::TransactionHeader::default().encode(&mut header);
+    change::TransactionTrailer::default().encode(&mut trailer);
+    change::PositionStep::default().encode(&mut step);
+    let writer = world.writer.as_mut().unwrap();
+    let start = journal::TransactionStart {
+        header: &header,
+        snapshot: false,
+    };
+    writer.begin(start).unwrap();
+    act(&mut world.driver, writer);
+    let commit = journal::Commit {
+        trailer: &trailer,
+        position: &step,
+        time_us: 1,
+        rows: 0,
+    };
+    writer.commit(commit).unwrap();
+}
+
+#[test]
+fn a_partial_row_ends_a_stream_with_images_there_and_keys_only_goes_on() {
+    for view in [ViewType::NewAndOldImages, ViewType::KeysOnly] {
+        let dir = TempDir::new();
+        let (mut world, _) = world(&dir);
+        let info = enable(&mut world, view);
+        insert(&mut world, 1);
+        world.minimal_update(1);
+        insert(&mut world, 2);
+        world.serve();
+        let shard = only_shard(&world, &info.arn);
+        let seen = keys(&world, &info.arn, shard, ReadFrom::Horizon);
+        let after = world.streams.describe(&info.arn).unwrap();
+        match view {
+            ViewType::KeysOnly => {
+                assert_eq!((after.status, seen), (StreamStatus::Enabled, vec![1, 1, 2]));
+            }
+            _ => {
+                assert_eq!(
+                    (after.status, after.reason.as_str(), seen),
+                    (StreamStatus::Disabled, "not whole", vec![1])
+                );
+                let page = world
+                    .streams
+                    .read(&info.arn, shard, ReadFrom::Horizon, ReadLimits::default())
+                    .unwrap();
+                assert_eq!(page.next, None, "the shard is closed, not stuck");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_waits_ends_with_its_table_and_one_with_snapshot_rows_does_not_wait() {
+    let dir = TempDir::new();
+    let (mut world, _) = world(&dir);
+    let copying = SourceFacts {
+        partial_images: None,
+        is_copying: &|_| true,
+    };
+    let mut writer = world.writer.take().unwrap();
+    let waiting = world
+        .driver
+        .enable_now(&request(ViewType::KeysOnly), &mut writer, &copying)
+        .unwrap();
+    world.writer = Some(writer);
+    assert_eq!(waiting.status, StreamStatus::Enabling);
+    assert!(world.driver.has_live_stream(change::TableId(1)));
+    inside(&mut world, |driver, writer| {
+        let sequence = writer.next_sequence();
+        let table = change::TableId(1);
+        assert!(
+            driver
+                .end_streams(table, sequence, "dropped", writer)
+                .unwrap()
+        );
+    });
+    world.serve();
+    let ended = world.streams.describe(&waiting.arn).unwrap();
+    assert_eq!(
+        (ended.status, ended.reason.as_str()),
+        (StreamStatus::Disabled, "dropped")
+    );
+
+    let mut writer = world.writer.take().unwrap();
+    let wanted = EnableStream {
+        include_snapshot: true,
+        ..request(ViewType::NewImage)
+    };
+    let all = world
+        .driver
+        .enable_now(&wanted, &mut writer, &copying)
+        .unwrap();
+    world.writer = Some(writer);
+    assert_eq!(all.status, StreamStatus::Enabled);
+    world.chunk(&[row(2, "copied")]);
+    insert(&mut world, 3);
+    let shard = only_shard(&world, &all.arn);
+    assert_eq!(keys(&world, &all.arn, shard, ReadFrom::Horizon), [2, 3]);
+}
+
+#[test]
+fn a_table_that_goes_and_comes_again_before_anything_is_shown_has_a_stream_of_each() {
+    let dir = TempDir::new();
+    let (mut world, _) = world(&dir);
+    let first = enable(&mut world, ViewType::KeysOnly);
+    insert(&mut world, 1);
+    let table = Arc::new(schema(1, "t"));
+    let wanted = EnableStream {
+        name: Some("own".into()),
+        ..request(ViewType::KeysOnly)
+    };
+    for id in [2, 3] {
+        inside(&mut world, |driver, writer| {
+            let sequence = writer.next_sequence();
+            let ended = driver.end_streams(table.table, sequence, "dropped", writer);
+            assert!(ended.unwrap() && !driver.is_live(&table));
+        });
+        inside(&mut world, |driver, writer| {
+            driver
+                .enable_inside(&wanted, &table, (writer, &SourceFacts::COMPLETE))
+                .unwrap();
+            assert!(driver.is_live(&table) && driver.has_live_stream(table.table));
+        });
+        world.transaction(&[Step::Insert(row(id, "x"))]);
+    }
+    world.serve();
+    world.settle();
+    let all = world.streams.list(None, None, None, 10).unwrap().streams;
+    let seen: Vec<_> = all
+        .iter()
+        .map(|info| {
+            let shard = only_shard(&world, &info.arn);
+            let keys = keys(&world, &info.arn, shard, ReadFrom::Horizon);
+            (info.status, info.name.is_some(), keys)
+        })
+        .collect();
+    assert_eq!(all[0].arn, first.arn);
+    assert_eq!(
+        seen,
+        [
+            (StreamStatus::Disabled, false, vec![1]),
+            (StreamStatus::Disabled, true, vec![2]),
+            (StreamStatus::Enabled, true, vec![3]),
+        ]
+    );
+    assert!(!world.driver.is_disabled_by_command("shop", "t"));
+    let arn = all[2].arn.clone();
+    world.ask(move |streams| streams.disable(&arn)).unwrap();
+    assert!(world.driver.is_disabled_by_command("shop", "t"));
 }
 
 #[test]

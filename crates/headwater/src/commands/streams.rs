@@ -227,29 +227,21 @@ fn record(config: &Path, request: StreamRequest) -> Result<(), Failure> {
 }
 
 fn list(config: &Path, json: bool) -> Result<(), Failure> {
-    let running = is_running(config)?;
+    let request = StreamRequest::List { json };
+    if is_running(config)? {
+        return match json {
+            true => super::control::ask_for_data(config, &Request::Streams { request }),
+            false => ask(config, request),
+        };
+    }
+    record(config, request)?;
+    let streams = stopped(config)?;
     if !json {
-        if running {
-            return ask(config, StreamRequest::List);
-        }
-        record(config, StreamRequest::List)?;
-        say(&streams::list(&stopped(config)?).map_err(failed)?);
+        say(&streams::list(&streams).map_err(failed)?);
         return Ok(());
     }
-    let reports = match running {
-        true => {
-            let (loaded, place) = load(config)?;
-            let answer = control::connect(&place.journal_dir(&loaded))
-                .and_then(|stream| control::call(&stream, &Request::Status).ok());
-            let report = answer.and_then(|answer| answer.report);
-            report.map(|report| report.streams).unwrap_or_default()
-        }
-        false => {
-            record(config, StreamRequest::List)?;
-            streams::report(&stopped(config)?)
-        }
-    };
-    let text = serde_json::to_string_pretty(&reports).map_err(std::io::Error::other)?;
+    let text =
+        serde_json::to_string_pretty(&streams::report(&streams)).map_err(std::io::Error::other)?;
     writeln!(stdout().lock(), "{text}")?;
     Ok(())
 }

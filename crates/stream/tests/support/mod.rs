@@ -318,6 +318,32 @@ impl World {
         self.append();
     }
 
+    /// An update of table `t` as a log with `binlog_row_image = MINIMAL` carries it.
+    pub fn minimal_update(&mut self, id: i64) {
+        let image = |v: change::Cell<'_>| {
+            let mut out = Vec::new();
+            let mut image = ImageWriter::new(&mut out, 3);
+            image.value(Value::Int(id));
+            image.cell(v);
+            image.cell(change::Cell::Unknown);
+            out
+        };
+        let (before, after) = (
+            image(change::Cell::Unknown),
+            image(change::Cell::Value(Value::Int(7))),
+        );
+        self.batch.clear();
+        self.batch.begin(&TransactionHeader::default());
+        let mut row = self
+            .batch
+            .row(TableId(1), SchemaVersion(1), RowMeta::default());
+        row.copy_before(&before);
+        row.copy_after(&after);
+        row.finish(Operation::Update, 0, token(&after));
+        self.batch.commit(&TransactionTrailer::default(), 1);
+        self.append();
+    }
+
     /// One chunk of a snapshot of table `t`.
     pub fn chunk(&mut self, rows: &[Row]) {
         let header = TransactionHeader {
@@ -361,7 +387,12 @@ impl World {
                         key_group: KeyGroupId(0),
                     };
                     let body = self.batch.bytes(record.body);
-                    self.driver.observe(&descriptor, body.len());
+                    if self.driver.observe(&descriptor, body) {
+                        let sequence = writer.next_sequence();
+                        self.driver
+                            .end_streams(record.table, sequence, "not whole", writer)
+                            .unwrap();
+                    }
                     writer.record(&descriptor, body).unwrap();
                 }
                 Entry::Control { key, value } => {
