@@ -276,6 +276,64 @@ fn a_bad_message_is_journaled_as_it_came_and_the_next_one_follows() {
 }
 
 #[test]
+fn a_statement_in_place_of_rows_is_set_aside_and_other_queries_are_passed_over() {
+    let mut bench = Bench::new(&config("canal-json"));
+    let statement = |kind: &str, is_ddl: bool| {
+        format!(
+            r#"{{"data":null,"database":"shop","es":1000,"id":2,"isDdl":{is_ddl},"sql":"INSERT INTO orders SELECT 1","table":"","type":"{kind}"}}"#
+        )
+    };
+    let row = r#"{"id":"1","name":"a"}"#;
+    bench.send(0, &canal("INSERT", 1000, "", row, "null"));
+    let insert = statement("INSERT", false);
+    bench.send(0, &insert);
+    bench.send(0, &statement("QUERY", false));
+    bench.send(0, &canal("INSERT", 1000, "", row, "null"));
+    bench.capture.commit(&mut bench.batch);
+    let lines = bench.lines();
+    let opaque = format!("opaque t/0:1 {} bytes", insert.len());
+    let expected = [
+        "insert orders - > 1|'a'",
+        "source/parked/t",
+        &opaque,
+        // No statement of the schema, and so no table that was altered.
+        "insert orders - > 1|'a'",
+        "source/topic/t/0 = 4",
+        "commit t/0:4 rows 2",
+    ];
+    assert_eq!(lines[2..], expected);
+    let reason = &bench.capture.parked()[0].reason;
+    assert!(reason.ends_with("a statement without its rows"), "{reason}");
+}
+
+#[test]
+fn nulls_that_shareplex_leaves_out_of_an_insert_are_nulls() {
+    let mut config = config("shareplex-json");
+    config.keys = [("shop.orders".to_owned(), vec!["id".to_owned()])].into();
+    let mut bench = Bench::new(&config);
+    let message = |op: &str, rest: &str| {
+        format!(r#"{{"meta":{{"op":"{op}","table":"shop.orders"}},{rest}}}"#)
+    };
+    bench.send(0, &message("ins", r#""data":{"id":"1","name":"a"}"#));
+    bench.send(0, &message("ins", r#""data":{"id":"2"}"#));
+    bench.send(0, &message("upd", r#""data":{"id":"3"},"key":{"id":"2"}"#));
+    bench.capture.commit(&mut bench.batch);
+    let rows: Vec<String> = bench.lines();
+    let rows: Vec<&str> = rows
+        .iter()
+        .filter(|line| line.contains(" orders "))
+        .map(String::as_str)
+        .collect();
+    let expected = [
+        "insert orders - > '1'|'a'",
+        "insert orders - > '2'|NULL",
+        "delete first orders '2'|? > -",
+        "insert second orders - > '3'|?",
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
 fn statements_are_records_and_let_columns_go() {
     let mut bench = Bench::new(&config("canal-json"));
     bench.send(
