@@ -2,7 +2,12 @@
 //! rotated and erased.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "../../stream/tests/support/mod.rs"]
+mod support;
+
 mod in_process;
+#[allow(dead_code, reason = "its clients are what is used here")]
+mod sdk;
 mod wait;
 
 use in_process::{start, stop};
@@ -16,6 +21,10 @@ use testkit::{Flavour, MysqlServer, TempDir, one_at_a_time};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MARK: &str = "the-marked-value";
+const API_KEYS: &str = r#"
+keys: [{access_key: admin, secret: admin-secret, user: admin, policies: [all]}]
+policies: {all: {Version: "2012-10-17", Statement: [{Effect: Allow, Action: "*", Resource: "*"}]}}
+"#;
 
 fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait::wait_within(LIMIT, what, look)
@@ -44,6 +53,38 @@ fn status(running: &Running, table: &str) -> TableStatus {
     running.streams().table("shop", table).unwrap().status
 }
 
+/// What GetRecords answers over HTTP for a table's oldest listed stream: how many records, or the error's name.
+fn read_over_http(running: &Running, table: &str) -> Result<usize, String> {
+    let api = sdk::Api::new(&format!("http://{}", running.api_addresses()[0]));
+    let streams = running.streams();
+    let listed = streams.list(Some("shop"), Some(table), None, 10).unwrap();
+    let info = &listed.streams[0];
+    let shard = streams.shards(&info.arn, None, None, 10).unwrap().shards[0].id;
+    let iterator = api.run(
+        api.streams
+            .get_shard_iterator()
+            .stream_arn(&info.arn)
+            .shard_id(shard.to_string())
+            .shard_iterator_type("TRIM_HORIZON".into())
+            .send(),
+    );
+    let iterator = iterator.unwrap().shard_iterator.unwrap();
+    let page = api.run(
+        api.streams
+            .get_records()
+            .shard_iterator(iterator)
+            .max_results(1000)
+            .send(),
+    );
+    match page {
+        Ok(page) => Ok(page.change_records.unwrap_or_default().len()),
+        Err(error) => {
+            let error = error.into_service_error();
+            Err(error.meta().code().unwrap_or_default().to_owned())
+        }
+    }
+}
+
 /// Files under `dir` that hold the mark in clear.
 fn marked(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
@@ -59,6 +100,12 @@ fn marked(dir: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+fn write_private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn keys(journal: &Path, request: KeyRequest) -> String {
@@ -82,7 +129,9 @@ fn rows_of_a_table_with_its_own_key() {
     // Not compressed: what is in clear would be found.
     let text = server.source_yaml("\"shop.*\"", &[])
         + "journal: {compression: none, encryption: {table_keys: [\"shop.secret\"]}}\n\
-           streams:\n  - {table: shop.secret}\n  - {table: shop.open}\n";
+           streams:\n  - {table: shop.secret}\n  - {table: shop.open}\n\
+           api: {listen: \"127.0.0.1:0\", credentials_file: api-keys.yaml}\n";
+    write_private(&folder.join("api-keys.yaml"), API_KEYS);
     let journal = folder.join("shop.journal");
     let running = start(&text, &folder);
     let enabled = |running: &Running, table: &str| {
@@ -137,6 +186,9 @@ fn rows_of_a_table_with_its_own_key() {
     std::fs::write(&key_file, &without).unwrap();
     let running = start(&text, &folder);
     assert_eq!(read(&running, "secret"), Err(ErrorKind::KeyUnavailable));
+    let denied = Err("AccessDeniedException".to_owned());
+    assert_eq!(read_over_http(&running, "secret"), denied);
+    assert_eq!(read_over_http(&running, "open"), Ok(50));
     assert_eq!(status(&running, "secret"), TableStatus::KeyUnavailable);
     assert_eq!(status(&running, "open"), TableStatus::Active);
     sql.exec(&format!(
@@ -157,7 +209,26 @@ fn rows_of_a_table_with_its_own_key() {
         (read(&running, "secret") == Ok(52)).then_some(())
     });
     assert_eq!(status(&running, "secret"), TableStatus::Active);
+    assert_eq!(read_over_http(&running, "secret"), Ok(52));
     assert_eq!(marked(&journal), Vec::<String>::new());
+    stop(running);
+
+    // A key of the right form that is another one.
+    let wrong = |line: &str| match line.strip_prefix("1 ") {
+        Some(hex) => format!("1 {}\n", hex.chars().rev().collect::<String>()),
+        None => format!("{line}\n"),
+    };
+    std::fs::write(&key_file, whole.lines().map(wrong).collect::<String>()).unwrap();
+    let running = start(&text, &folder);
+    assert_eq!(read(&running, "secret"), Err(ErrorKind::KeyUnavailable));
+    assert_eq!(read_over_http(&running, "secret"), denied);
+    assert_eq!(status(&running, "secret"), TableStatus::KeyUnavailable);
+    assert_eq!(read_over_http(&running, "open"), Ok(51));
+    assert_eq!(status(&running, "open"), TableStatus::Active);
+    stop(running);
+    std::fs::write(&key_file, &whole).unwrap();
+    let running = start(&text, &folder);
+    assert_eq!(read(&running, "secret"), Ok(52));
 
     keys(
         &journal,
