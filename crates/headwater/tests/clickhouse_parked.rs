@@ -137,6 +137,60 @@ fn a_key_that_is_parked_goes_with_its_table_too() {
 }
 
 #[test]
+fn rows_that_no_row_event_tells_of_wait_for_a_new_copy() {
+    let _turn = one_at_a_time();
+    for flavour in FLAVOURS {
+        let mut way = Way::new(
+            flavour,
+            "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN \
+             (10), PARTITION q VALUES LESS THAN (20)); INSERT INTO shop.t VALUES (1,1),(11,11)",
+            QUICK,
+        );
+        way.assert_same("shop.t");
+        // A new partition takes nothing away.
+        way.server.sql().exec(
+            "ALTER TABLE shop.t ADD PARTITION (PARTITION r VALUES LESS THAN (30)); INSERT INTO shop.t VALUES (21,21)",
+        );
+        way.assert_same("shop.t");
+        way.server
+            .sql()
+            .exec("ALTER TABLE shop.t DROP PARTITION q; INSERT INTO shop.t VALUES (22,22)");
+        way.wait_parked(&["shop.t"]);
+        // What was held back alone does not make it right.
+        way.pipeline.command(&["heal"], &["shop.t"]);
+        way.wait_parked(&["shop.t"]);
+        way.resnapshot("shop.t");
+        way.assert_same("shop.t");
+        // A column that numbers the rows: only the source has the numbers.
+        way.server.sql().exec(
+            "CREATE TABLE shop.n (a INT); INSERT INTO shop.n VALUES (7),(8); CREATE TABLE shop.m (id INT PRIMARY \
+             KEY, v INT); INSERT INTO shop.m VALUES (1,1)",
+        );
+        way.assert_same("shop.n");
+        way.server.sql().exec(
+            "ALTER TABLE shop.n ADD COLUMN id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY",
+        );
+        way.wait_parked(&["shop.n"]);
+        way.resnapshot("shop.n");
+        way.assert_same("shop.n");
+        // Two things in one statement.
+        way.server.sql().exec(
+            "ALTER TABLE shop.m CHANGE v w BIGINT; ALTER TABLE shop.m ADD COLUMN x VARCHAR(9) DEFAULT 'f(x)', RENAME \
+             TO shop.o; INSERT INTO shop.o VALUES (2,1 << 40,'x')",
+        );
+        way.assert_same("shop.o");
+        if flavour == Flavour::Mariadb10 {
+            way.server.sql().exec(
+                "CREATE OR REPLACE TABLE shop.o (id INT PRIMARY KEY, w BIGINT, x VARCHAR(9) DEFAULT 'f(x)'); INSERT \
+                 INTO shop.o VALUES (3,3,'y')",
+            );
+            way.assert_same("shop.o");
+        }
+        way.pipeline.stop();
+    }
+}
+
+#[test]
 fn ten_thousand_refused_keys_of_one_batch_cost_seconds() {
     let _turn = one_at_a_time();
     const BAD: usize = 10_000;
