@@ -3,7 +3,8 @@
 mod feed;
 
 use change::contract::ErrorKind;
-use change::{Event, Sink, SinkError};
+use change::event::DdlChange;
+use change::{Ddl, DdlKind, Event, Sink, SinkError, TransactionHeader};
 use feed::{FIRST, Feed, cursor};
 use sink_rocketmq::{Identity, RocketMqConfig, RocketMqSink};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,6 +225,54 @@ fn a_missing_topic_parks_its_table_and_a_large_message_its_key() {
     sink.open().expect("it opens");
     let refused = large.write(&mut sink, 1).expect_err("it is too large");
     assert!(refused.rejection.is_some(), "{refused}");
+}
+
+fn statement(sink: &mut dyn Sink, sequence: u64, sql: &str) -> Result<(), SinkError> {
+    let header = TransactionHeader::default();
+    sink.write(&Event::Ddl(DdlChange {
+        sequence,
+        ddl: Ddl {
+            kind: DdlKind::AlterTable,
+            database: "shop",
+            table: "orders",
+            renamed_from: "",
+            sql,
+            charset: "",
+            sql_mode: 0,
+        },
+        header: &header,
+    }))
+}
+
+#[test]
+#[ignore = "needs RocketMQ"]
+fn a_table_s_statements_stand_among_its_rows_and_a_refused_one_parks_it() {
+    let _guard = testkit::one_at_a_time();
+    let server = RocketMq::start(&[]);
+    let feed = Feed::new("orders", 10, 10);
+    let settings = [
+        ("partition_by", serde_json::json!("table")),
+        ("message_bytes_max", serde_json::json!(2000)),
+    ];
+    let mut sink = sink(&server.namesrv(), &settings);
+    sink.open().expect("it opens");
+    feed.write(&mut sink, 0).expect("it is taken");
+    statement(&mut sink, FIRST + 1, "ALTER TABLE orders ADD x INT").expect("it is taken");
+    feed.write(&mut sink, 2).expect("it is taken");
+    sink.flush(&cursor(3)).expect("it is stored");
+    let messages = server.messages("shop-orders");
+    let ids: Vec<String> = messages.iter().map(id_of).collect();
+    assert_eq!(ids, ["1000-0", "1001-0", "1002-0"]);
+    let queues: BTreeSet<u32> = messages.iter().map(|message| message.queue).collect();
+    assert_eq!(queues.len(), 1);
+
+    let long = "x".repeat(3000);
+    let refused = statement(&mut sink, FIRST + 3, &long).expect_err("it is too large");
+    let rejection = refused.rejection.expect("its table is parked");
+    assert_eq!(
+        (rejection.table.as_str(), rejection.key_token),
+        ("shop.orders", None)
+    );
 }
 
 #[test]
