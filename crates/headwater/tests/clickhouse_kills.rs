@@ -150,10 +150,27 @@ fn a_kill_at_every_step_loses_and_doubles_nothing() {
     // Nothing of former lives is left.
     let mut http = target.client();
     http.wait(
-        "SELECT count() FROM system.tables WHERE database = 'shop' AND (name LIKE '%next%' OR name LIKE '%delta2')",
+        "SELECT count() FROM system.tables WHERE database = 'shop' AND (name LIKE '%next%' OR name LIKE '%delta2' \
+         OR endsWith(name, '__stg') OR endsWith(name, '__keys'))",
         "0",
         LIMIT,
     );
+    let state = http.query(
+        "SELECT concat('headwater.`', name, '`') FROM system.tables WHERE database = 'headwater' AND \
+         startsWith(name, '_headwater')",
+    );
+    for table in &names {
+        let name = table.split_once('.').expect("a name").1;
+        http.wait(
+            &format!(
+                "SELECT count() FROM system.parts WHERE database = 'shop' AND table = '{name}__delta' AND active \
+                 AND rows > 0 AND toUInt64OrZero(partition) <= (SELECT argMax(watermark, seq) FROM {state} WHERE key = \
+                 'fold:{table}')"
+            ),
+            "0",
+            LIMIT,
+        );
+    }
     pipeline.stop();
 }
 
