@@ -37,10 +37,12 @@ policies:
 
 /// A pipeline with the API and a stream `t` of `shop.t`.
 fn pipeline(server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
-    pipeline_in("us-east-1", server, shards)
+    let (pipeline, endpoint) = pipeline_in("us-east-1", server, shards);
+    (pipeline, Api::new(&endpoint))
 }
 
-fn pipeline_in(region: &'static str, server: &MysqlServer, shards: u32) -> (Pipeline, Api) {
+/// The same in a Region of its own, and the API's endpoint.
+fn pipeline_in(region: &str, server: &MysqlServer, shards: u32) -> (Pipeline, String) {
     let address = format!("127.0.0.1:{}", ports::free(1));
     let config = server.source_yaml("\"shop.*\"", &[])
         + "journal: {retention: 24h}\n"
@@ -52,13 +54,7 @@ fn pipeline_in(region: &'static str, server: &MysqlServer, shards: u32) -> (Pipe
     pipeline.write_private("keys.yaml", KEYS);
     pipeline.start();
     pipeline.wait_streaming(LIMIT);
-    let api = Api::in_region(
-        region,
-        &format!("http://{address}"),
-        "admin",
-        "admin-secret",
-    );
-    (pipeline, api)
+    (pipeline, format!("http://{address}"))
 }
 
 /// Key and origin of each record of a stream with one shard, once there are `count`.
@@ -102,6 +98,8 @@ fn two_regions(flavour: Flavour) {
     east.follow(&west);
     let (mut in_east, east_api) = pipeline_in("us-east-1", &east, 1);
     let (mut in_west, west_api) = pipeline_in("eu-west-1", &west, 1);
+    let api = |region, endpoint: &str| Api::in_region(region, endpoint, "admin", "admin-secret");
+    let (east_api, west_api) = (api("us-east-1", &east_api), api("eu-west-1", &west_api));
     let (east_arn, west_arn) = (east_api.enabled("shop", "t"), west_api.enabled("shop", "t"));
     assert!(east_arn.contains(":us-east-1:"), "{east_arn}");
     assert!(west_arn.contains(":eu-west-1:"), "{west_arn}");

@@ -275,7 +275,8 @@ mod tests {
             let line = text.lines().next_back().map(str::to_owned).unwrap();
             super::super::file::place(&line).unwrap()
         };
-        let forgeries: [(&str, &dyn Fn(&Path)); 4] = [
+        type Forge<'a> = &'a dyn Fn(&Path);
+        let forgeries: [(&str, Forge<'_>); 4] = [
             ("left", &|_| {}),
             ("gone", &|head| std::fs::remove_file(head).unwrap()),
             ("older", &|head| {

@@ -39,13 +39,16 @@ pub struct Tx {
     pub said: Said,
 }
 
+/// Database and table.
+type Names = (String, String);
+
 /// What a transaction put into the journal beside its rows. It is forgotten with the transaction.
 #[derive(Debug, Default)]
 pub struct Said {
     /// Schema versions announced for the first time.
     pub schemas: Vec<(u32, u32)>,
-    /// What the last announced version of a table was before.
-    pub last_versions: Vec<((String, String), Option<(u32, u32)>)>,
+    /// Tables by database and name, with what their last announced version was before.
+    pub last_versions: Vec<(Names, Option<(u32, u32)>)>,
     /// Tables set aside.
     pub parked: Vec<String>,
 }

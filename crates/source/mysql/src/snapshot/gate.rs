@@ -397,11 +397,12 @@ mod tests {
         let mut batch = Batch::default();
         for cells in cells {
             let mut row = batch.row(TableId(1), SchemaVersion(1), RowMeta::default());
-            let mut image = row.after(cells.len());
-            for cell in *cells {
-                image.value(Value::Int(*cell));
+            {
+                let mut image = row.after(cells.len());
+                for cell in *cells {
+                    image.value(Value::Int(*cell));
+                }
             }
-            drop(image);
             row.finish(Operation::Insert, 0, 0);
         }
         batch
