@@ -63,9 +63,13 @@ impl Link for RocketMqLink {
     fn greet(&mut self) -> Result<Greeting, SourceError> {
         if !self.reader.has_brokers()? {
             let detail = "the name server answers and knows no broker";
-            return Err(SourceError::new(ErrorKind::Unavailable, change::contract::CONNECT, detail)
-                .at(self.reader.place())
-                .hint("is a broker up, and does it register with this name server?"));
+            return Err(SourceError::new(
+                ErrorKind::Unavailable,
+                change::contract::CONNECT,
+                detail,
+            )
+            .at(self.reader.place())
+            .hint("is a broker up, and does it register with this name server?"));
         }
         Ok(Greeting {
             // Clusters have no id of their own; queues are told apart by their broker's name.
