@@ -142,6 +142,21 @@ pub struct Rejection {
     pub reason: String,
 }
 
+impl SinkError {
+    /// A record that the target refused for good: what it names is set aside, the rest goes on.
+    pub fn rejected(rejection: Rejection) -> Self {
+        let keys = match rejection.key_columns.is_empty() {
+            true => String::new(),
+            false => format!(", key ({})", rejection.key_columns.join(", ")),
+        };
+        let place = format!("{} of table {}{keys}", rejection.target, rejection.table);
+        Self {
+            rejection: Some(Box::new(rejection.clone())),
+            ..Self::new(ErrorKind::Invalid, "write", rejection.reason).at(place)
+        }
+    }
+}
+
 /// How a poll of a source ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {

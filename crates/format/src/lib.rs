@@ -40,6 +40,7 @@ mod unscaled;
 
 pub use type_table::type_table;
 
+use change::contract::Rejection;
 pub use change::event::{Ahead, Heartbeat};
 use change::{Event, Image, RowChange};
 
@@ -128,6 +129,20 @@ pub struct FormatError {
     pub table: String,
     /// Why it cannot be carried.
     pub what: String,
+}
+
+impl FormatError {
+    /// As what sets the row aside.
+    pub fn rejection(&self, row: &RowChange<'_>, key_columns: Vec<String>) -> Rejection {
+        Rejection {
+            table: self.table.clone(),
+            key_token: Some(row.key_token),
+            sequence: row.sequence,
+            target: format!("format {}", self.format),
+            key_columns,
+            reason: self.what.clone(),
+        }
+    }
 }
 
 /// Whether a format has a record key of its own.

@@ -1,6 +1,6 @@
 //! Errors of files as the contract's.
 
-use change::contract::{ErrorKind, Rejection};
+use change::contract::ErrorKind;
 use change::{Event, SinkError};
 use format::FormatError;
 use std::io;
@@ -27,14 +27,7 @@ pub(crate) fn encode_error(event: &Event<'_>, error: &FormatError) -> SinkError 
     let Event::Row(row) = event else {
         return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
     };
-    let rejection = Rejection {
-        table: error.table.clone(),
-        key_token: Some(row.key_token),
-        sequence: row.sequence,
-        target: format!("format {}", error.format),
-        key_columns: Vec::new(),
-        reason: error.what.clone(),
-    };
+    let rejection = error.rejection(row, Vec::new());
     SinkError {
         rejection: Some(Box::new(rejection)),
         ..SinkError::new(ErrorKind::Invalid, "encode", error.to_string())

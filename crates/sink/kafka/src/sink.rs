@@ -373,7 +373,7 @@ impl KafkaSink {
             if code.is_none_or(|code| refusal(code) != Refusal::Topic) {
                 return self.broker_error("look up topic", &error);
             }
-            rejected(Rejection {
+            SinkError::rejected(Rejection {
                 table: table.to_owned(),
                 key_token: None,
                 sequence,
@@ -401,7 +401,7 @@ impl KafkaSink {
             }
         };
         let refused = |reason| {
-            rejected(Rejection {
+            SinkError::rejected(Rejection {
                 table: name.clone(),
                 key_token: None,
                 sequence,
@@ -496,15 +496,8 @@ impl KafkaSink {
         let Event::Row(row) = event else {
             return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
         };
-        let key_names = self.key_names.get(error.table.as_str());
-        rejected(Rejection {
-            table: error.table.clone(),
-            key_token: Some(row.key_token),
-            sequence: row.sequence,
-            target: format!("format {}", error.format),
-            key_columns: key_names.cloned().unwrap_or_default(),
-            reason: error.what.clone(),
-        })
+        let key_names = self.key_names.get(error.table.as_str()).cloned();
+        SinkError::rejected(error.rejection(row, key_names.unwrap_or_default()))
     }
 
     fn send_row(&mut self, row: &RowChange<'_>, id: (u32, u32)) -> Result<(), SinkError> {
@@ -744,7 +737,7 @@ impl KafkaSink {
             return SinkError::new(ErrorKind::Invalid, "write", error.to_string())
                 .at(format!("{} on topic {}", sent.op, sent.topic));
         }
-        rejected(Rejection {
+        SinkError::rejected(Rejection {
             table: sent.table.to_string(),
             key_token: sent.key_token.filter(|_| kind == Refusal::Record),
             sequence: sent.sequence,
@@ -884,18 +877,6 @@ fn spread_over(
             spread.insert(topic.to_owned(), count);
             Ok(true)
         }
-    }
-}
-
-fn rejected(rejection: Rejection) -> SinkError {
-    let keys = match rejection.key_columns.is_empty() {
-        true => String::new(),
-        false => format!(", key ({})", rejection.key_columns.join(", ")),
-    };
-    let place = format!("{} of table {}{keys}", rejection.target, rejection.table);
-    SinkError {
-        rejection: Some(Box::new(rejection.clone())),
-        ..SinkError::new(ErrorKind::Invalid, "write", rejection.reason).at(place)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{KeyConfig, PartitionBy, RocketMqConfig};
 use crate::cursor::{self, CursorTopic};
-use crate::error::{invalid, rejected};
+use crate::error::invalid;
 use crate::lane::{Courier, Failure, Lanes};
 use crate::message::{Origin, Piece, Record, id, key_property};
 use crate::queue::queue_of;
@@ -155,7 +155,7 @@ impl RocketMqSink {
         sequence: u64,
     ) -> Result<Arc<Topic>, SinkError> {
         let park = |reason: String| {
-            rejected(Rejection {
+            SinkError::rejected(Rejection {
                 table: table.to_owned(),
                 key_token: None,
                 sequence,
@@ -191,7 +191,7 @@ impl RocketMqSink {
         let mut columns = Vec::new();
         if let PartitionBy::Columns(wanted) = &self.config.partition_by {
             columns = table.columns_named(wanted).map_err(|lacks| {
-                rejected(Rejection {
+                SinkError::rejected(Rejection {
                     table: name.clone(),
                     key_token: None,
                     sequence,
@@ -360,15 +360,8 @@ impl RocketMqSink {
         let Event::Row(row) = event else {
             return SinkError::new(ErrorKind::Unsupported, "encode", error.to_string());
         };
-        let key_names = self.key_names.get(error.table.as_str());
-        rejected(Rejection {
-            table: error.table.clone(),
-            key_token: Some(row.key_token),
-            sequence: row.sequence,
-            target: format!("format {}", error.format),
-            key_columns: key_names.cloned().unwrap_or_default(),
-            reason: error.what.clone(),
-        })
+        let key_names = self.key_names.get(error.table.as_str()).cloned();
+        SinkError::rejected(error.rejection(row, key_names.unwrap_or_default()))
     }
 
     /// Hands the encoded messages to their queue's lane.
@@ -436,7 +429,7 @@ impl RocketMqSink {
                 topic,
                 refusal,
                 reason,
-            } => rejected(Rejection {
+            } => SinkError::rejected(Rejection {
                 table: origin.table.to_string(),
                 key_token: origin.key_token.filter(|_| refusal == Refusal::Record),
                 sequence: origin.sequence,

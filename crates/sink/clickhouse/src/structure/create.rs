@@ -34,9 +34,12 @@ impl Structure {
         client.ensure_database("create the database", &names.database)?;
         self.check_database(client, schema, &names, sequence)?;
         let base = names.base();
-        self.check_view(client, schema, &names, sequence)?;
-        self.check_engine(client, schema, &names, sequence)?;
-        self.check_beside(client, (schema, sequence), &layout, &names)?;
+        let refuse = |found| refuse_found((schema, sequence), &names, found);
+        refuse(in_the_way_of_view(client, &names)?)?;
+        // A table that was there before the sink came must be one that it can exchange.
+        let engine = wrong_engine(client, &self.config, &names)?;
+        refuse(engine.map(|(found, fix)| (found, format!("{fix}, and the sink makes its own"))))?;
+        refuse(in_the_way_beside(client, layout.added(), &names)?)?;
         let was_there = self.exists(client, &names.database, &names.base_name())?;
         aside_if_for_good(
             client.run("create the table", &layout.create_base(&base)),
@@ -118,63 +121,6 @@ impl Structure {
         }
     }
 
-    /// Where the view goes, no table of somebody else's may be: it would be replaced.
-    pub(super) fn check_view(
-        &self,
-        client: &Client,
-        schema: &TableSchema,
-        names: &Names,
-        sequence: u64,
-    ) -> Result<(), SinkError> {
-        match in_the_way_of_view(client, names)? {
-            None => Ok(()),
-            Some((found, fix)) => Err(table_rejection(
-                schema,
-                sequence,
-                names,
-                format!("{found}; fix: {fix}"),
-            )),
-        }
-    }
-
-    /// A table that was there before the sink came must be one that it can exchange.
-    fn check_engine(
-        &self,
-        client: &Client,
-        schema: &TableSchema,
-        names: &Names,
-        sequence: u64,
-    ) -> Result<(), SinkError> {
-        match wrong_engine(client, &self.config, names)? {
-            None => Ok(()),
-            Some((found, fix)) => Err(table_rejection(
-                schema,
-                sequence,
-                names,
-                format!("{found}; fix: {fix}, and the sink makes its own"),
-            )),
-        }
-    }
-
-    /// The tables that the sink makes beside the base and drops again may not be somebody else's.
-    pub(super) fn check_beside(
-        &self,
-        client: &Client,
-        (schema, sequence): (&TableSchema, u64),
-        layout: &TableLayout,
-        names: &Names,
-    ) -> Result<(), SinkError> {
-        match in_the_way_beside(client, layout.added(), names)? {
-            None => Ok(()),
-            Some((found, fix)) => Err(table_rejection(
-                schema,
-                sequence,
-                names,
-                format!("{found}; fix: {fix}"),
-            )),
-        }
-    }
-
     /// In mode `sign_version`, two versions of a row must meet in one partition.
     fn check_partition(
         &self,
@@ -242,6 +188,22 @@ impl Structure {
                 Ok(())
             }
             made => made,
+        }
+    }
+}
+
+/// Sets the whole table aside for what stands in its way, with the statement that makes room: it would be
+/// replaced or dropped.
+pub(super) fn refuse_found(
+    (schema, sequence): (&TableSchema, u64),
+    names: &Names,
+    found: Option<(String, String)>,
+) -> Result<(), SinkError> {
+    match found {
+        None => Ok(()),
+        Some((found, fix)) => {
+            let reason = format!("{found}; fix: {fix}");
+            Err(table_rejection(schema, sequence, names, reason))
         }
     }
 }

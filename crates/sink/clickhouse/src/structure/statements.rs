@@ -1,6 +1,6 @@
 //! Statements of the source: a table is dropped, emptied, renamed, or becomes another.
 
-use super::create::{in_the_way_of_view, wrong_engine};
+use super::create::{in_the_way_of_view, refuse_found, wrong_engine};
 use super::{Hands, Structure, Tables, renew_delta, resnapshot, same_shape, source_name};
 use crate::added_column::OldRows;
 use crate::alter::{self, Plan};
@@ -252,7 +252,7 @@ impl Structure {
         let new = self.names(&schema);
         client.ensure_database("create the database", &new.database)?;
         self.check_database(client, &schema, &new, sequence)?;
-        self.check_view(client, &schema, &new, sequence)?;
+        refuse_found((&schema, sequence), &new, in_the_way_of_view(client, &new)?)?;
         let old = tables[from].names.clone();
         self.check_free(
             client,
@@ -314,7 +314,8 @@ impl Structure {
         (old, new): (&Names, &Names),
         layout: &TableLayout,
     ) -> Result<(), SinkError> {
-        self.check_beside(client, (schema, sequence), layout, new)?;
+        let found = super::in_the_way_beside(client, layout.added(), new)?;
+        refuse_found((schema, sequence), new, found)?;
         let is_taken = self.exists(client, &new.database, &new.base_name())?
             && self.exists(client, &old.database, &old.base_name())?;
         if !is_taken {

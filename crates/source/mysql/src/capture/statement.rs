@@ -100,17 +100,32 @@ impl Capture {
             self.statement_based(header, word, batch);
         }
         for schema in known {
-            self.begin(batch);
-            self.announce_schema(&schema, batch);
             let name = format!("{}.{}", schema.database, schema.name);
             let reason = format!(
                 "{word} is in the log as a statement, not as rows (binlog_format was not ROW): set \
                  binlog_format = ROW, then headwater heal CONFIG {name} --resnapshot"
             );
-            self.park(&name, &reason, batch);
-            let table = (schema.table, schema.version);
-            self.put_statement(header, (word, &reason), table, batch);
+            self.park_for_statement(header, &schema, (word, &reason), batch);
         }
+    }
+
+    /// Sets a table aside for a statement whose rows are not known.
+    fn park_for_statement(
+        &mut self,
+        header: &EventHeader,
+        schema: &TableSchema,
+        (word, reason): (&str, &str),
+        batch: &mut Batch,
+    ) {
+        self.begin(batch);
+        self.announce_schema(schema, batch);
+        self.park(
+            &format!("{}.{}", schema.database, schema.name),
+            reason,
+            batch,
+        );
+        let table = (schema.table, schema.version);
+        self.put_statement(header, (word, reason), table, batch);
     }
 
     /// CREATE TABLE … SELECT as one statement: under ROW the log holds the rows on their own.
@@ -128,9 +143,7 @@ impl Capture {
                 "it was filled by CREATE TABLE … SELECT, which is in the log as a statement, not as rows \
                  (binlog_format was not ROW): headwater heal CONFIG {name} --resnapshot copies its rows"
             );
-            self.park(&name, &reason, batch);
-            let table = (schema.table, schema.version);
-            self.put_statement(header, ("CREATE", &reason), table, batch);
+            self.park_for_statement(header, &schema, ("CREATE", &reason), batch);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Asks the server what a table looks like now.
 
-use super::server::quote;
+use super::server::{quote, settle};
 use crate::capture::tables::Oracle;
 use crate::config::{Endpoint, TlsConfig};
 use crate::wire::{Connection, WireFailure};
@@ -26,8 +26,7 @@ impl LiveOracle {
             Some(connection) => connection,
             none => {
                 let mut connection = Connection::open(&self.endpoint, &self.tls)?;
-                connection.execute("SET NAMES utf8mb4")?;
-                connection.execute("SET SESSION sql_mode = ''")?;
+                settle(&mut connection)?;
                 none.insert(connection)
             }
         };

@@ -47,9 +47,7 @@ pub fn literal(text: &str) -> String {
 impl Server {
     /// Asks.
     pub fn read(connection: &mut Connection) -> Result<Self, WireFailure> {
-        connection.execute("SET NAMES utf8mb4")?;
-        // SHOW CREATE TABLE quotes as the mode says; it is read with none.
-        connection.execute("SET SESSION sql_mode = ''")?;
+        settle(connection)?;
         let mariadb = connection.mariadb;
         let mut server = Self {
             version: connection.version.clone(),
@@ -179,6 +177,12 @@ impl Server {
         text.parse()
             .map_err(|_| WireFailure::Protocol("a GTID set that cannot be read"))
     }
+}
+
+/// How a session is set that asks what there is: SHOW CREATE TABLE quotes as the mode says, so it has none.
+pub fn settle(connection: &mut Connection) -> Result<(), WireFailure> {
+    connection.execute("SET NAMES utf8mb4")?;
+    connection.execute("SET SESSION sql_mode = ''")
 }
 
 /// The server's log files and their sizes, oldest first.
