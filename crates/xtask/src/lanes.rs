@@ -7,12 +7,16 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many run at once. Each runs as many tests at once as the machine has cores.
 const LANES: usize = 2;
+
+/// What no binary takes, on the slowest machine: one that is still at work then hangs. Broken off, it
+/// shows how far it came, and the others are still run.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// Those that measure: they run alone.
 const MEASURING: [&str; 3] = [
@@ -106,21 +110,22 @@ fn documentation() -> Binary {
     }
 }
 
-/// Runs them all; whether all was well, and how many tests passed and failed.
-pub fn run(binaries: Vec<Binary>) -> (bool, Counts) {
+/// Runs them all; whether all was well, and how many tests passed and failed. What is not done at the
+/// deadline is broken off or not begun, and has failed.
+pub fn run(binaries: Vec<Binary>, deadline: Instant) -> (bool, Counts) {
     let (alone, mut shared): (Vec<_>, Vec<_>) = binaries
         .into_iter()
         .partition(|binary| MEASURING.contains(&binary.name.as_str()));
     shared.push(documentation());
     shared.sort_by_key(|binary| !binary.is_long);
-    let (first, first_counts) = run_in_lanes(shared, LANES);
-    let (second, second_counts) = run_in_lanes(alone, 1);
+    let (first, first_counts) = run_in_lanes(shared, LANES, deadline);
+    let (second, second_counts) = run_in_lanes(alone, 1, deadline);
     let passed = first_counts.0 + second_counts.0;
     let failed = first_counts.1 + second_counts.1;
     (first && second, (passed, failed))
 }
 
-fn run_in_lanes(binaries: Vec<Binary>, lanes: usize) -> (bool, Counts) {
+fn run_in_lanes(binaries: Vec<Binary>, lanes: usize, deadline: Instant) -> (bool, Counts) {
     let queue = Mutex::new(VecDeque::from(binaries));
     let sum = Mutex::new((true, (0, 0)));
     std::thread::scope(|scope| {
@@ -131,7 +136,7 @@ fn run_in_lanes(binaries: Vec<Binary>, lanes: usize) -> (bool, Counts) {
                     queue.pop_front()
                 };
                 while let Some(binary) = next() {
-                    let (good, counts) = run_one(binary);
+                    let (good, counts) = run_one(binary, deadline);
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     sum.0 &= good;
                     sum.1.0 += counts.0;
@@ -143,22 +148,44 @@ fn run_in_lanes(binaries: Vec<Binary>, lanes: usize) -> (bool, Counts) {
     sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits for its end, or makes it: none when it had to be killed.
+fn end_of(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Runs one and prints, when it has ended, what it said.
-fn run_one(mut binary: Binary) -> (bool, Counts) {
-    println!("     started {}", binary.name);
+fn run_one(mut binary: Binary, deadline: Instant) -> (bool, Counts) {
     let started = Instant::now();
+    if started > deadline {
+        println!("{}: not run: the time is over", binary.name);
+        return (false, (0, 1));
+    }
+    println!("     started {}", binary.name);
+    let deadline = deadline.min(started + PATIENCE);
     let folder = root().join("target/tmp");
     let log = folder.join(format!("{}.log", binary.name.replace(' ', "-")));
-    let mut run = || -> std::io::Result<ExitStatus> {
+    let mut run = || -> std::io::Result<Option<ExitStatus>> {
         std::fs::create_dir_all(&folder)?;
         // One stream for both, so that what a test says stands where it said it.
         let file = std::fs::File::create(&log)?;
         let command = binary.command.stdin(Stdio::null());
-        command.stderr(file.try_clone()?).stdout(file).status()
+        let mut child = command.stderr(file.try_clone()?).stdout(file).spawn()?;
+        end_of(&mut child, deadline)
     };
     let complaint = match run() {
-        Ok(status) if status.success() => None,
-        Ok(status) => Some(status.to_string()),
+        Ok(Some(status)) if status.success() => None,
+        Ok(Some(status)) => Some(status.to_string()),
+        Ok(None) => Some("killed: it did not end in time".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     let said = std::fs::read(&log).unwrap_or_default();
@@ -209,6 +236,17 @@ mod tests {
         assert_eq!(result(line), Some((32, 1)));
         assert_eq!(result("test result::works ... ok"), None);
         assert_eq!(result("running 3 tests"), None);
+    }
+
+    #[test]
+    fn what_hangs_is_broken_off() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("a child");
+        let soon = Instant::now() + Duration::from_millis(100);
+        assert_eq!(end_of(&mut child, soon).expect("it can be killed"), None);
+        let mut child = Command::new("true").spawn().expect("a child");
+        let later = Instant::now() + Duration::from_secs(60);
+        let status = end_of(&mut child, later).expect("it ends");
+        assert!(status.is_some_and(|status| status.success()));
     }
 
     #[test]

@@ -4,6 +4,9 @@ use crate::steps::{FULL, Step, root, script};
 use crate::{lanes, needs};
 use std::time::{Duration, Instant};
 
+/// What a whole run may take: the summary is to be printed by somebody who waits an hour and a half.
+const LIMIT: Duration = Duration::from_secs(75 * 60);
+
 /// What came of one step.
 struct Done {
     name: String,
@@ -48,7 +51,7 @@ pub fn run() -> bool {
     // What did not build is not run: the build's own failure counts.
     if let Some(binaries) = binaries {
         done.push(timed("tests", || {
-            let (good, counts) = lanes::run(binaries);
+            let (good, counts) = lanes::run(binaries, started + LIMIT);
             (good, Some(counts))
         }));
     }

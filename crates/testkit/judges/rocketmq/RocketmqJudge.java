@@ -28,7 +28,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  *   drop NAME                             removes the topic
  *   topics                                one line for each topic that is not the broker's own
  *   send TOPIC QUEUE TAGS KEYS HEX        one message; "" for no tags or keys
- *   dump TOPIC                            one line for each message that is in its queues now
+ *   dump TOPIC                            one line for each message that the broker has taken by now
  * </pre>
  *
  * <p>The answer: JSON objects, a line each. A dump goes through the queues by number, each from its
@@ -163,7 +163,20 @@ final class RocketmqJudge {
       return producer.send(message, (queues, sent, id) -> queues.get(queue), null);
     }
 
+    /** A broker puts what it has taken into the queues a little later: by then a dump would lack the last. */
+    Object settled() throws Exception {
+      for (var broker : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+        String behind =
+            admin.fetchBrokerRuntimeStats(broker.selectBrokerAddr()).getTable().get("dispatchBehindBytes");
+        if (Long.parseLong(behind) > 0) {
+          throw new IllegalStateException("the queues are " + behind + " bytes behind the log");
+        }
+      }
+      return null;
+    }
+
     void dump(String topic) throws Exception {
+      patiently(this::settled);
       for (MessageQueue queue : patiently(() -> queues(topic))) {
         long at = patiently(() -> consumer.minOffset(queue));
         long end = patiently(() -> consumer.maxOffset(queue));
