@@ -106,6 +106,10 @@ pub struct RunArgs {
     /// The journal was lost: begin at the oldest position in the sinks' cursors.
     #[arg(long)]
     pub recover: bool,
+    /// If the server purged changes that were not captured yet: copy every table again, in its place,
+    /// and go on.
+    #[arg(long, conflicts_with = "recover")]
+    pub resnapshot_lost: bool,
 }
 
 #[derive(Debug, clap::Args)]

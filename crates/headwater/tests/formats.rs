@@ -2,7 +2,7 @@
 
 mod in_formats;
 
-use in_formats::DEBEZIUM;
+use in_formats::{DEBEZIUM, framed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::canal_server::{CanalEnd, CanalRun, CanalSchema, CanalServer, without_annotations};
@@ -260,18 +260,6 @@ fn flink_makes_the_source_s_table_of_canal_json_and_debezium_json() {
         let columns = [&[("id", "id")], DEBEZIUM.as_slice()].concat();
         assert_same(&ours, &source_rows(&mut sql, table, &columns));
     }
-}
-
-/// Cuts a file of messages after their lengths.
-fn framed(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut rest = bytes;
-    let mut messages = Vec::new();
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let (message, next) = after.split_at(u32::from_be_bytes(*length) as usize);
-        messages.push(message.to_vec());
-        rest = next;
-    }
-    messages
 }
 
 /// A value so that the SDK's spelling and the server's are the same.

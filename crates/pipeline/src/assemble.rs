@@ -146,6 +146,7 @@ pub fn source(
         position: resumed.position,
         control: resumed.control,
         spool: resumed.spool,
+        anew: resumed.anew,
     };
     match config {
         SourceConfig::Mysql(config) | SourceConfig::Mariadb(config) => {

@@ -5,20 +5,21 @@ mod replay;
 pub(crate) use replay::REPLAY_PREFIX;
 
 use crate::event_reader::{
-    EventReader, EventSink, OpaqueRecord, POSITION_KEY, ReadError, SCHEMA_PREFIX,
+    EventReader, EventSink, OpaqueRecord, PARKED_PREFIX, POSITION_KEY, ReadError, SCHEMA_PREFIX,
 };
 use crate::event_reader::{journal_schema, journal_table};
 use crate::key_groups::{self, KeyGroups};
 use crate::spool::JournalSpool;
 use crate::status::Shared;
 use crate::streams::CaptureStreams;
-use change::contract::SourceStatus;
+use change::contract::{ErrorKind, SourceStatus};
 use change::ddl::{Ddl, DdlKind};
 use change::spool::Spool;
 use change::{
     Batch, Entry, Event, Operation, Position, Progress, Source, SourceError, TableId, TableSchema,
 };
 use journal::{Journal, KeyGroupId, RecordDescriptor, Sequence, TransactionStart, Writer};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -81,6 +82,8 @@ pub struct Resumed {
     pub control: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where its bytes may wait.
     pub spool: Option<Arc<dyn Spool>>,
+    /// The position is lost: the source begins at its log's end and copies every table again.
+    pub anew: bool,
 }
 
 /// Nothing but the position is of interest.
@@ -109,6 +112,7 @@ pub fn resume(journal: &Journal) -> Result<Resumed, ReadError> {
             position: None,
             control,
             spool,
+            anew: false,
         });
     };
     let from = entry.sequence.max(journal.first()).min(journal.end());
@@ -119,6 +123,7 @@ pub fn resume(journal: &Journal) -> Result<Resumed, ReadError> {
         position: Some(reader.position().clone()),
         control,
         spool,
+        anew: false,
     })
 }
 
@@ -167,6 +172,8 @@ pub struct Capture {
     streams: CaptureStreams,
     key_groups: KeyGroups,
     status: SourceStatus,
+    resnapshot_lost: bool,
+    begins_anew: bool,
 }
 
 /// What a capture works with.
@@ -187,6 +194,10 @@ pub struct CaptureParts {
     pub streams: CaptureStreams,
     /// Keys of tables.
     pub key_groups: KeyGroups,
+    /// A lost position is accepted: everything is copied again.
+    pub resnapshot_lost: bool,
+    /// The source that [`Capture::run`] is given was opened so.
+    pub begins_anew: bool,
 }
 
 impl Capture {
@@ -201,6 +212,8 @@ impl Capture {
             reopen,
             streams,
             key_groups,
+            resnapshot_lost,
+            begins_anew,
         } = parts;
         Self {
             journal,
@@ -216,6 +229,8 @@ impl Capture {
             position_kept: None,
             in_transaction: false,
             to_heal,
+            resnapshot_lost,
+            begins_anew,
         }
     }
 
@@ -268,6 +283,9 @@ impl Capture {
         let mut status_due = Instant::now() + STATUS_INTERVAL;
         self.publish(&mut **source);
         self.give_keys()?;
+        if self.begins_anew {
+            self.forget_for_copies()?;
+        }
         while !self.shared.is_stopping() {
             if !self.wait_for_room(Some(&mut **source)) {
                 break;
@@ -289,13 +307,17 @@ impl Capture {
             let polled = source.poll(&mut batch, POLL_WAIT);
             self.append(&batch, &**source)?;
             batch.shrink(4 << 20);
-            match polled.map_err(CaptureError::Source)? {
-                Progress::Data => {}
-                Progress::Idle => self.writer.flush()?,
-                Progress::End => {
+            match polled {
+                Ok(Progress::Data) => {}
+                Ok(Progress::Idle) => self.writer.flush()?,
+                Ok(Progress::End) => {
                     self.writer.flush()?;
                     return Ok(());
                 }
+                Err(error) if self.resnapshot_lost && is_lost(&error) => {
+                    *source = self.begin_anew(&error)?;
+                }
+                Err(error) => return Err(CaptureError::Source(error)),
             }
             if Instant::now() >= status_due {
                 status_due = Instant::now() + STATUS_INTERVAL;
@@ -347,6 +369,41 @@ impl Capture {
             }
             Err(error) => Ok(Err(error.to_string())),
         }
+    }
+
+    /// The position is lost, and that is accepted: opens the source at its log's end, where it copies
+    /// every table again.
+    fn begin_anew(&mut self, lost: &SourceError) -> Result<Box<dyn Source>, CaptureError> {
+        self.settle()?;
+        let mut resumed = resume(&self.journal).map_err(CaptureError::Read)?;
+        tell_lost(lost, &resumed);
+        resumed.anew = true;
+        let mut source = (self.reopen)(resumed).map_err(CaptureError::Source)?;
+        self.forget_for_copies()?;
+        self.publish(&mut *source);
+        Ok(source)
+    }
+
+    /// Before every table is copied again: nothing is set aside any more, and no stream goes on over the gap.
+    fn forget_for_copies(&mut self) -> Result<(), CaptureError> {
+        let state = self.journal.control();
+        let mut records: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+        for prefix in [PARKED_PREFIX, REPLAY_PREFIX] {
+            records.extend(state.prefix(prefix).map(|(key, _)| (key.to_vec(), None)));
+        }
+        let schemas = state.prefix(SCHEMA_PREFIX);
+        let tables: BTreeSet<TableId> = schemas
+            .filter_map(|(_, entry)| TableSchema::decode(&entry.value).ok())
+            .map(|schema| schema.table)
+            .collect();
+        for table in tables {
+            let sequence = self.writer.next_sequence();
+            records.extend(self.streams.on_copy_again(table, sequence));
+        }
+        let records = records
+            .iter()
+            .map(|(key, value)| (key.as_slice(), value.as_deref()));
+        self.control_transaction(records, crate::status::now_us())
     }
 
     fn publish(&mut self, source: &mut dyn Source) {
@@ -666,6 +723,23 @@ impl Capture {
         self.position_kept = Some(position);
         Ok(())
     }
+}
+
+/// Whether an error that ended a source says that a part of its log is gone: purged, or damaged for good.
+pub(crate) fn is_lost(error: &SourceError) -> bool {
+    matches!(error.kind, ErrorKind::Lost | ErrorKind::Corrupt)
+}
+
+/// Says what a lost position means, before everything is copied again.
+pub(crate) fn tell_lost(lost: &SourceError, resumed: &Resumed) {
+    let after = match &resumed.position {
+        Some(position) => format!(" after {position}"),
+        None => String::new(),
+    };
+    tracing::error!(
+        "{lost}: the single changes{after} are lost; as --resnapshot-lost says, every captured table is \
+         copied again from now on, and the stream goes on at the end of the server's log"
+    );
 }
 
 /// A table that shall have a key is not captured without it.

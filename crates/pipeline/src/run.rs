@@ -5,7 +5,8 @@
 
 use crate::assemble::{self, Place};
 use crate::capture::{
-    Capture, CaptureError, CaptureParts, Captured, Heal, KeepPosition, Resumed, resume,
+    Capture, CaptureError, CaptureParts, Captured, Heal, KeepPosition, Resumed, is_lost, resume,
+    tell_lost,
 };
 use crate::config::{Config, SourceConfig};
 use crate::control::{self, Answer, Handler, Request};
@@ -18,6 +19,7 @@ use crate::status::{JournalReport, Report, Shared, SourceReport};
 use crate::tail::{TailOptions, tail};
 use crate::{api, metrics, recover, streams};
 use ::stream::Streams;
+use change::contract::ErrorKind;
 use change::{Position, Source};
 use format::settings::{FormatName, FormatOptions};
 use journal::Journal;
@@ -74,6 +76,8 @@ fn trouble(trouble: Trouble, text: impl ToString) -> RunError {
 pub struct RunOptions {
     /// The journal was lost: begin at the oldest position in the sinks' cursors.
     pub recover: bool,
+    /// The server purged what the journal does not have: copy every table again and go on.
+    pub resnapshot_lost: bool,
     /// The journal's time, where it is not the machine's: a demo that gives the same bytes each run.
     pub clock: Option<Arc<dyn journal::Clock>>,
 }
@@ -117,7 +121,26 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         let built = assemble::sink(sink, place).map_err(|error| trouble(Trouble::Config, error))?;
         sinks.push((assemble::delivery(sink, options.recover), built));
     }
-    let source = open_source(&config.source, place, resumed).map_err(source_trouble)?;
+    if options.resnapshot_lost && !can_copy(&config.source) {
+        return Err(trouble(
+            Trouble::Config,
+            "run --resnapshot-lost: this source copies no tables: it is a recording or a topic, or has \
+             snapshot: never",
+        ));
+    }
+    let opened = open_source(&config.source, place, resumed.clone());
+    let (source, begins_anew) = match opened {
+        Err(error) if options.resnapshot_lost && is_lost(&error) => {
+            tell_lost(&error, &resumed);
+            let anew = Resumed {
+                anew: true,
+                ..resumed
+            };
+            (open_source(&config.source, place, anew), true)
+        }
+        opened => (opened, false),
+    };
+    let source = source.map_err(source_trouble)?;
 
     let shared = Arc::new(Shared::default());
     let requests: Requests = Arc::default();
@@ -154,6 +177,8 @@ pub fn start(config: &Config, place: &Place, options: &RunOptions) -> Result<Run
         to_heal,
         reopen: Box::new(move |resumed| assemble::source(&source_config, &its_place, resumed)),
         streams: streams::CaptureStreams::new(driver, &config.streams),
+        resnapshot_lost: options.resnapshot_lost,
+        begins_anew,
     });
     running.capture = Some(spawn_capture(capture, source, shared)?);
     running.start_retention()?;
@@ -180,7 +205,7 @@ fn open_source(
             Ok(source) => return Ok(source),
             Err(error) => error,
         };
-        let is_away = error.kind == change::contract::ErrorKind::Unavailable;
+        let is_away = error.kind == ErrorKind::Unavailable;
         is_known |= is_away && error.operation != change::contract::CONNECT;
         let patience = if is_known { PATIENCE } else { PATIENCE_UNMET };
         if !is_away || since.elapsed() + backoff > patience {
@@ -189,6 +214,16 @@ fn open_source(
         tracing::warn!("{error}; trying again in {backoff:?}");
         std::thread::sleep(backoff);
         backoff = (backoff * 2).min(Duration::from_secs(10));
+    }
+}
+
+/// Whether the source can copy tables again.
+fn can_copy(config: &SourceConfig) -> bool {
+    match config {
+        SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
+            source.snapshot != source_mysql::config::SnapshotMode::Never
+        }
+        SourceConfig::Recorded(_) | SourceConfig::Topic(_) => false,
     }
 }
 
@@ -241,6 +276,7 @@ fn resumed(
                 position: Some(position),
                 control,
                 spool: resumed.spool,
+                anew: false,
             })
         }
         None => Err(trouble(
@@ -324,12 +360,7 @@ impl Running {
             name: self.place.name.clone(),
             requests: Arc::clone(&self.requests),
             heals,
-            can_copy: match &config.source {
-                SourceConfig::Mysql(source) | SourceConfig::Mariadb(source) => {
-                    source.snapshot != source_mysql::config::SnapshotMode::Never
-                }
-                SourceConfig::Recorded(_) | SourceConfig::Topic(_) => false,
-            },
+            can_copy: can_copy(&config.source),
         });
         let socket = control::listen(dir, handler).map_err(|error| {
             let text = format!("listen on the control socket in {}: {error}", dir.display());

@@ -1,7 +1,7 @@
 //! The test binaries, a few at a time: most of their time they wait for servers to start, to stop and to
 //! come back, and one after another they would take the hour that a run may last.
 
-use crate::steps::{FULL, Step, root};
+use crate::steps::{FULL, PROFILE, Step, root};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many run at once. Each runs as many tests at once as the machine has cores.
-const LANES: usize = 2;
+const LANES: usize = 3;
 
 /// What no binary takes, on the slowest machine: one that is still at work then hangs. Broken off, it
 /// shows how far it came, and the others are still run.
@@ -95,7 +95,8 @@ fn documentation() -> Binary {
         "examples",
         &[
             "test",
-            "--release",
+            "--profile",
+            PROFILE,
             "--workspace",
             "--features",
             FULL,

@@ -37,7 +37,14 @@ fn main() -> ExitCode {
         ["gen"] => {
             let mut step = Step::cargo(
                 "gen",
-                &["test", "--release", "--workspace", "--exclude", "headwater"],
+                &[
+                    "test",
+                    "--profile",
+                    steps::PROFILE,
+                    "--workspace",
+                    "--exclude",
+                    "headwater",
+                ],
             );
             step.environment.push(("UPDATE_EXPECT", "1"));
             step.run()

@@ -26,6 +26,9 @@ fn cargo() -> String {
 /// What tests and releases build: the heavy sinks too. Always the same, so that nothing is built twice.
 pub const FULL: &str = "headwater/full";
 
+/// The profile of all that is checked and tested: the C libraries are built once.
+pub const PROFILE: &str = "ci";
+
 impl Step {
     /// A cargo command.
     pub fn cargo(name: &'static str, arguments: &[&str]) -> Self {
@@ -41,11 +44,12 @@ impl Step {
         }
     }
 
-    /// Format, clippy, documentation: all in the release profile, so that C libraries are built once.
+    /// Format, clippy, documentation: all in one profile, so that C libraries are built once.
     pub fn checks() -> Vec<Self> {
         let clippy = [
             "clippy",
-            "--release",
+            "--profile",
+            PROFILE,
             "--workspace",
             "--all-targets",
             "--features",
@@ -58,7 +62,8 @@ impl Step {
             "documentation",
             &[
                 "doc",
-                "--release",
+                "--profile",
+                PROFILE,
                 "--workspace",
                 "--no-deps",
                 "--features",

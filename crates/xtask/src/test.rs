@@ -1,6 +1,6 @@
 //! `test`: everything in one pass, with one summary at its end.
 
-use crate::steps::{FULL, Step, root, script};
+use crate::steps::{FULL, PROFILE, Step, root, script};
 use crate::{lanes, needs};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,8 @@ pub fn run() -> bool {
         "build of the tests",
         &[
             "test",
-            "--release",
+            "--profile",
+            PROFILE,
             "--workspace",
             "--features",
             FULL,

@@ -13,6 +13,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let (config, place) = load(&args.config)?;
     let options = RunOptions {
         recover: args.recover,
+        resnapshot_lost: args.resnapshot_lost,
         clock: test_clock(),
     };
     let stop = on_signal()?;

@@ -122,7 +122,11 @@ pub fn shareplex(message: &[u8]) -> Vec<Change> {
 }
 
 pub fn debezium(message: &[u8]) -> Vec<Change> {
-    let message = json(message);
+    let mut message = json(message);
+    // With its schema the message is a part of it.
+    if message.get("schema").is_some() {
+        message = message["payload"].take();
+    }
     let table = message["source"]["table"]
         .as_str()
         .unwrap_or_default()
@@ -168,6 +172,18 @@ pub fn dts(messages: &[Vec<u8>]) -> Vec<Change> {
             (table, record.before.map(image), record.after.map(image))
         })
         .collect()
+}
+
+/// Cuts a file of messages after their lengths.
+pub fn framed(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = bytes;
+    let mut messages = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (message, next) = after.split_at(u32::from_be_bytes(*length) as usize);
+        messages.push(message.to_vec());
+        rest = next;
+    }
+    messages
 }
 
 /// Texts of one value that only differ in spelling.

@@ -11,7 +11,6 @@
 pub mod bytes;
 pub mod cell;
 pub mod charset;
-mod charset_tables;
 pub mod control;
 pub mod gtid;
 pub mod header;

@@ -286,7 +286,8 @@ impl Capture {
         let (kind, hint) = match &error {
             DecodeError::Incident(_) => (
                 ErrorKind::Lost,
-                "the copy of the tables is no longer complete: start again with a new snapshot",
+                "the server says that its log lacks changes: headwater run CONFIG --resnapshot-lost copies \
+                 every table again and goes on",
             ),
             DecodeError::Unsupported(_) => (ErrorKind::Unsupported, ""),
             _ => (ErrorKind::Corrupt, ""),

@@ -6,6 +6,7 @@
 
 pub mod check;
 mod head;
+mod lost;
 mod oracle;
 pub mod server;
 mod source;

@@ -201,7 +201,9 @@ fn copy_under_writers(flavour: &str, port: u16, options: &[&str]) {
         let end = Instant::now() + LIMIT;
         loop {
             let mut source = MysqlSource::open(config.clone(), world.resume()).unwrap();
-            let slice = Instant::now() + Duration::from_millis(1500);
+            // Longer each time: on a slow machine a short life copies nothing.
+            let life = Duration::from_millis(1500 + 250 * restarts);
+            let slice = Instant::now() + life;
             let mut complete = false;
             run(
                 &mut source,

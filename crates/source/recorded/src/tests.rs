@@ -140,6 +140,7 @@ fn the_same_files_give_the_same_bytes_also_after_a_restart() {
         spool: None,
         position: head.last.clone(),
         control: head.control.clone(),
+        anew: false,
     };
     let mut second = RecordedSource::open(shop(), resume).unwrap();
     let known = Seen {

@@ -21,6 +21,9 @@ pub struct Resume {
     pub control: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where bytes may wait beside the journal; none for memory.
     pub spool: Option<std::sync::Arc<dyn change::spool::Spool>>,
+    /// The log between the position and what the server still has is lost, and that is accepted: the
+    /// source begins at the log's end and copies every table again.
+    pub anew: bool,
 }
 
 fn damaged(key: &str) -> SourceError {
@@ -48,6 +51,11 @@ impl Resume {
             _ => {}
         }
         Some(position)
+    }
+
+    /// Whether the stream begins at the log's end, and every table is copied.
+    pub fn is_fresh(&self) -> bool {
+        self.position.is_none() || self.anew
     }
 
     /// The value of one control key.
@@ -103,6 +111,10 @@ impl Capture {
             }
         }
         self.xa.restore(resume.with_prefix("source/xa/"))?;
+        if resume.anew {
+            // A new copy of everything brings what was set aside back too.
+            return Ok(());
+        }
         for (table, value) in resume.with_prefix("source/parked/") {
             let mut r = WireReader::new(value);
             let since = r.text().map_err(|_| damaged(table))?.to_owned();
@@ -117,14 +129,18 @@ impl Capture {
         Ok(())
     }
 
-    fn emitted(&self, schema: &TableSchema) -> Vec<u8> {
+    /// The schema as images have it: without excluded columns.
+    pub fn emitted_schema(&self, schema: &TableSchema) -> TableSchema {
         let treatments = self.options.rules.treatments(schema).unwrap_or_default();
-        let mut bytes = Vec::new();
-        if treatments.len() == schema.columns.len() {
-            emitted_schema(schema, &treatments).encode(&mut bytes);
-        } else {
-            schema.encode(&mut bytes);
+        match treatments.len() == schema.columns.len() {
+            true => emitted_schema(schema, &treatments),
+            false => schema.clone(),
         }
+    }
+
+    fn emitted(&self, schema: &TableSchema) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.emitted_schema(schema).encode(&mut bytes);
         bytes
     }
 
@@ -145,7 +161,8 @@ impl Capture {
         put_catalog(schema, 0, batch);
     }
 
-    pub(super) fn announce_gone(&mut self, database: &str, table: &str, batch: &mut Batch) {
+    /// Says that a table is no longer there.
+    pub fn announce_gone(&mut self, database: &str, table: &str, batch: &mut Batch) {
         let Some((id, version)) = self.last_version(database, table) else {
             return;
         };

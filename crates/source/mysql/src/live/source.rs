@@ -1,6 +1,7 @@
 //! The live source.
 
 use super::head::HeadWatch;
+use super::lost::Found;
 use super::oracle::{LiveOracle, show_create};
 use super::server::{self, Server, log_files};
 use crate::capture::{Capture, CaptureOptions, Resume};
@@ -44,6 +45,8 @@ pub struct MysqlSource {
     head: HeadWatch,
     /// The journal lacks who the server is, or where a fresh journal starts.
     unannounced: bool,
+    /// What became of the tables while the log was lost; said once.
+    found: Option<Found>,
     retry: Retry,
     bytes_before: u64,
     last_position: (Instant, u64),
@@ -79,6 +82,8 @@ impl Retry {
 impl MysqlSource {
     /// Connects, finds out where to start and what the tables look like.
     ///
+    /// Promises: with [`Resume::anew`] it begins at the log's end as with a fresh journal, and says in
+    /// one transaction where that is, what the tables look like now, and that all are copied again.
     /// Errors: `Invalid` for a bad config or a missing grant, `Lost` when the position is gone or
     /// another server answers, `Unavailable` when no server answers.
     pub fn open(config: MysqlConfig, resume: Resume) -> Result<Self, SourceError> {
@@ -94,12 +99,15 @@ impl MysqlSource {
             Connection::open(&endpoint, &config.tls).map_err(wire(change::contract::CONNECT))?;
         let server = Server::read(&mut connection).map_err(wire("ask the server"))?;
         must_log_rows(&mut connection, &server).map_err(wire("ask the server"))??;
-        let position = match resume.full_position() {
+        let kept_position = resume.full_position().filter(|_| !resume.anew);
+        // A place that the config names is for the first start.
+        let start = config.start.as_ref().filter(|_| !resume.anew);
+        let position = match kept_position {
             Some(position) => position,
-            None => first_position(&config, &server, &mut connection)?,
+            None => first_position(start, &server, &mut connection)?,
         };
-        let starts_by_gtids = resume.position.is_none()
-            && config.start.is_none()
+        let starts_by_gtids = resume.is_fresh()
+            && start.is_none()
             && matches!(&position.gtids, Gtids::Mysql(set) if !set.is_empty());
         let options = CaptureOptions {
             selection: selection(&config.tables)?.ignoring_case(server.lower_case_table_names > 0),
@@ -122,12 +130,16 @@ impl MysqlSource {
         )));
         let kept = resume.value(b"source/identity").map(<[u8]>::to_vec);
         let is_same = kept.as_deref() == Some(server.identity().as_bytes());
-        if kept.is_some() && !is_same {
+        if kept.is_some() && !is_same && !resume.anew {
             refuse_stranger(&server, capture.position(), &mut connection, &kept)?;
             capture.forget_place();
         }
-        seed(&mut capture, &mut connection, resume.position.is_none())
-            .map_err(wire("read the tables"))?;
+        let found = match resume.anew {
+            true => Some(Found::read(&mut capture, &mut connection)),
+            false => None,
+        };
+        let found = found.transpose().map_err(wire("read the tables"))?;
+        seed(&mut capture, &mut connection, resume.is_fresh()).map_err(wire("read the tables"))?;
         must_know_columns(&capture, resume.position.is_none())?;
         let snapshot = match config.snapshot {
             SnapshotMode::Never => None,
@@ -154,7 +166,8 @@ impl MysqlSource {
             dump: None,
             snapshot,
             head,
-            unannounced: !is_same,
+            unannounced: !is_same || resume.anew,
+            found,
             retry: Retry {
                 attempt: 0,
                 not_before: now,
@@ -293,6 +306,9 @@ impl MysqlSource {
             if is_captured {
                 self.capture.announce_schema(&schema, batch);
             }
+        }
+        if let Some(found) = self.found.take() {
+            found.announce(&mut self.capture, batch);
         }
         if let Some(snapshot) = &self.snapshot {
             snapshot.announce(batch);
@@ -549,6 +565,10 @@ fn random_server_id() -> u32 {
     SERVER_ID_BASE + u32::from_le_bytes(bytes) % 1_000_000_000
 }
 
+/// What helps where a part of the log is gone.
+const COPY_AGAIN: &str = "nothing brings these changes back but a new copy: headwater run CONFIG \
+                          --resnapshot-lost copies every table again and goes on";
+
 fn lost(position: &Position, what: &str) -> SourceError {
     SourceError::new(
         ErrorKind::Lost,
@@ -556,7 +576,9 @@ fn lost(position: &Position, what: &str) -> SourceError {
         format!("the server purged {what}"),
     )
     .at(format!("{}:{}", position.file, position.offset))
-    .hint("headwater rewind cannot bring it back: start with a fresh journal directory (a new snapshot), or set start; keep logs longer: SET PERSIST binlog_expire_logs_seconds = 604800")
+    .hint(format!(
+        "{COPY_AGAIN}; keep logs longer: SET PERSIST binlog_expire_logs_seconds = 604800"
+    ))
 }
 
 /// Refuses a server that lacks transactions which the journal holds.
@@ -570,7 +592,10 @@ fn phantom(ours: &change::GtidSet, executed: &change::GtidSet) -> Result<(), Sou
         "go on after a failover",
         format!("the journal holds transactions that this server never executed: {phantom}"),
     )
-    .hint("if this server is the right one, start with a fresh journal directory: its snapshot brings the targets to this server's state"))
+    .hint(
+        "if this server is the right one: headwater run CONFIG --resnapshot-lost copies every table \
+         again, which brings the targets to this server's state",
+    ))
 }
 
 /// Whether the position's file is still there.
@@ -585,7 +610,7 @@ fn is_kept(position: &Position, files: &[(String, u64)]) -> Result<bool, SourceE
             format!("the file ends at {size}: the server lost the end of its log"),
         )
         .at(format!("{}:{}", position.file, position.offset))
-        .hint("start with a fresh journal directory: its snapshot copies the tables again")),
+        .hint(COPY_AGAIN)),
         Some(_) => Ok(true),
         None => {
             if position.gtids == Gtids::None {
@@ -628,11 +653,11 @@ fn refuse_stranger(
 }
 
 fn first_position(
-    config: &MysqlConfig,
+    start: Option<&StartConfig>,
     server: &Server,
     connection: &mut Connection,
 ) -> Result<Position, SourceError> {
-    if let Some(start) = &config.start {
+    if let Some(start) = start {
         return configured_position(start, server);
     }
     let head = server

@@ -62,7 +62,7 @@ impl Snapshot {
         let chunk_rows = options.chunk_rows.clamp(100, 1_000_000);
         let mut tables = BTreeMap::new();
         // After a lost journal the sinks have what is older than the position: nothing is copied.
-        let is_recovered = resume.value(b"source/snapshot") == Some(b"recovered");
+        let is_recovered = !resume.anew && resume.value(b"source/snapshot") == Some(b"recovered");
         for (database, name, estimated) in server::tables(connection)? {
             if !capture.options().selection.matches(&database, &name) {
                 continue;
@@ -71,6 +71,7 @@ impl Snapshot {
                 continue;
             };
             let record = resume.value(control_key(schema.table).as_bytes());
+            let record = record.filter(|_| !resume.anew);
             let schema = with_collations(connection, &schema)?;
             let mut copy = TableCopy::new(Arc::new(schema), Order::None, chunk_rows);
             copy.order = order_for(capture, &copy.schema);
@@ -411,7 +412,7 @@ fn schema_to_copy(
             match capture.catalog_mut().seed(database, &text) {
                 Ok(schema) => schema,
                 Err(error) => {
-                    if resume.position.is_some() {
+                    if !resume.is_fresh() {
                         capture.cannot_read(format!("{database}.{name}"), &error);
                     }
                     return None;
@@ -419,7 +420,7 @@ fn schema_to_copy(
             }
         }
     };
-    if resume.position.is_none() {
+    if resume.is_fresh() {
         return Some(schema);
     }
     let is_begun = resume.value(control_key(schema.table).as_bytes()).is_some();

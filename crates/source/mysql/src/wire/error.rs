@@ -125,7 +125,7 @@ fn log_unreadable(message: &str) -> (ErrorKind, &'static str) {
         return (
             ErrorKind::Corrupt,
             "the server cannot read its own log there: look at its disk; where the log cannot be \
-             mended, take a new snapshot (a fresh journal directory)",
+             mended, headwater run CONFIG --resnapshot-lost copies every table again and goes on",
         );
     }
     if says(&["gtid_mode", "auto_position"]) {
@@ -137,8 +137,8 @@ fn log_unreadable(message: &str) -> (ErrorKind, &'static str) {
     }
     (
         ErrorKind::Lost,
-        "the server purged this part of its log: take a new snapshot, or start from a later position \
-         and take a new snapshot (a fresh journal directory)",
+        "the server purged this part of its log, and nothing brings it back but a new copy: headwater run \
+         CONFIG --resnapshot-lost copies every table again and goes on",
     )
 }
 

@@ -256,6 +256,7 @@ impl World {
             position: self.position.clone(),
             control: self.control.clone().into_iter().collect(),
             spool: None,
+            anew: false,
         }
     }
 
