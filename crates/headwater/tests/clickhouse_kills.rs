@@ -191,7 +191,8 @@ impl Transfers {
                 let mut count = 0;
                 while !stop.load(Ordering::Relaxed) {
                     count += u64::from(transfer(&mut sql, &mut rng));
-                    std::thread::sleep(Duration::from_millis(2));
+                    // The engine is to answer readers too.
+                    std::thread::sleep(Duration::from_millis(10));
                 }
                 count
             })
@@ -355,8 +356,8 @@ fn readers_see_no_wrong_state_under_transfers_statements_folds_and_kills() {
     let target = ClickHouse::start();
     let config = server.source_yaml("\"shop.*\"", &[])
         + &format!(
-            "sinks:\n  - {{name: wh, batch_delay: 50ms, clickhouse: {{url: \"{}\", fold: {{rows: 2000, age_ms: \
-             500, duty_percent: 60, grace_ms: 3000}}}}}}\n",
+            "sinks:\n  - {{name: wh, batch_delay: 100ms, clickhouse: {{url: \"{}\", fold: {{rows: 2000, age_ms: \
+             500, duty_percent: 30, grace_ms: 3000}}}}}}\n",
             target.url()
         );
     let mut pipeline = Pipeline::new(BINARY, &config);

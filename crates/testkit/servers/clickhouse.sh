@@ -8,6 +8,7 @@
 #   clickhouse.sh info DIR      print the line that start printed
 #
 # start and restart return when it answers, and print one line: url=http://127.0.0.1:8123 pid=4711
+# With DIR/tls, which tls.sh makes, and a port in DIR/tls/port it speaks HTTPS on that port too.
 # CONFIG.xml: server settings, and with <users_config> profiles and row policies.
 # READY_TIMEOUT: seconds until start gives up (60). Log: DIR/clickhouse.log.
 set -euo pipefail
@@ -38,6 +39,7 @@ launch() { # DIR
   local dir=$1 port pid end config=()
   read -r port <"$dir/port"
   [ ! -f "$dir/config.xml" ] || config=("$dir/config.xml")
+  [ ! -f "$dir/tls/port" ] || export HTTPS="$(<"$dir/tls/port"):$dir/tls/server-cert.pem:$dir/tls/server-key.pem"
   setsid "$CACHE/servers/clickhouse/venv/bin/python" "$HERE/clickhouse_http.py" "$port" "$dir/data" ${config[@]+"${config[@]}"} \
     </dev/null >>"$dir/clickhouse.log" 2>&1 &
   pid=$!

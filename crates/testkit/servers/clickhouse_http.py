@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The ClickHouse engine (chdb) behind ClickHouse's own HTTP interface, for tests.
 
-    clickhouse_http.py PORT DATA_DIR [CONFIG.xml]
+    [HTTPS=PORT:CERT.pem:KEY.pem] clickhouse_http.py PORT DATA_DIR [CONFIG.xml]
 
 One process is one server: the engine opens DATA_DIR and locks it. It speaks what real clients use: queries
 in the body or in `query`, settings in the URL, sessions, parameters, chunked bodies, LZ4 and zstd blocks both ways
@@ -11,8 +11,10 @@ protocol, KILL QUERY, progress headers. An insert whose body breaks off is not c
 import email
 import email.policy
 import json
+import os
 import re
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -262,7 +264,28 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
 
+class SecureServer(Server):
+    """As the real server's second port; a client is greeted in its own thread, so that a bad one holds up nobody."""
+
+    def __init__(self, address, certificate, key):
+        super().__init__(address, Handler)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+
+    def finish_request(self, request, client_address):
+        try:
+            secure = self.context.wrap_socket(request, server_side=True)
+        except OSError:
+            return
+        super().finish_request(secure, client_address)
+        secure.close()
+
+
 if __name__ == "__main__":
+    if "HTTPS" in os.environ:
+        port, certificate, key = os.environ["HTTPS"].split(":", 2)
+        secure = SecureServer(("127.0.0.1", int(port)), certificate, key)
+        threading.Thread(target=secure.serve_forever, daemon=True).start()
     server = Server(("127.0.0.1", PORT), Handler)
     print("ready", flush=True)
     server.serve_forever()

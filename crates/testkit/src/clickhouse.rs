@@ -4,7 +4,7 @@ use crate::{TempDir, ports, script};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What an administrator sets on a server; the default is a server that allows everything.
@@ -131,6 +131,28 @@ impl ClickHouse {
             }
         }
         panic!("ClickHouse does not start: {trouble}");
+    }
+
+    /// Starts a fresh engine that speaks HTTPS too, with a certificate of its own authority.
+    pub fn start_tls() -> Self {
+        let (dir, ports) = (TempDir::new("clickhouse"), ports::free(2));
+        let folder = dir.path().display().to_string();
+        let tls = dir.path().join("tls");
+        script::run("tls.sh", &[&tls]).expect("certificates can be made");
+        std::fs::write(tls.join("port"), format!("{}\n", ports + 1)).expect("it can be written");
+        let arguments = ["start".to_owned(), folder, ports.to_string()];
+        script::run("clickhouse.sh", &arguments).expect("it starts");
+        Self { dir, port: ports }
+    }
+
+    /// Its HTTPS interface, after [`start_tls`](Self::start_tls).
+    pub fn tls_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port + 1)
+    }
+
+    /// The authority that it is known by, after [`start_tls`](Self::start_tls).
+    pub fn authority(&self) -> PathBuf {
+        self.dir.path().join("tls/ca.pem")
     }
 
     /// Its HTTP interface.

@@ -3,8 +3,9 @@
 mod support;
 
 use change::temporal::{DatePacked, DateTimePacked};
-use change::{Cell, ColumnType, DdlKind, Operation, Sink, TableSchema, Value};
+use change::{Cell, ColumnType, DdlKind, Operation, Sink, SinkError, TableSchema, Value};
 use serde_json::json;
+use sink_clickhouse::{ClickHouseConfig, ClickHouseSink, Identity};
 use std::sync::Arc;
 use support::*;
 use testkit::ClickHouse;
@@ -51,6 +52,47 @@ fn every_compression_brings_the_same_rows() {
         );
         assert_eq!(target.query(&state), "1", "{compression}");
     }
+}
+
+#[test]
+fn https_is_spoken_with_servers_of_the_authority_that_the_config_names_alone() {
+    let target = ClickHouse::start_tls();
+    let settings = json!({"url": target.tls_url(), "ca": target.authority()});
+    let mut driver = Driver::new(config(&target, settings));
+    let long = "x".repeat(3_000_000);
+    commit(&mut driver, |driver| {
+        driver.insert(&pairs(), &[int(1), text(&long)]);
+        driver.insert(&pairs(), &[int(2), text("b")]);
+    });
+    let sql = "SELECT sum(length(name)), count() FROM shop.t";
+    assert_eq!(target.query(sql), "3000001\t2");
+    drop(driver);
+
+    // Not of the operating system's authorities; and another authority than its own.
+    let other = ClickHouse::start_tls();
+    for settings in [
+        json!({"url": target.tls_url()}),
+        json!({"url": target.tls_url(), "ca": other.authority()}),
+    ] {
+        let error = opened(config(&target, settings)).expect_err("it is not trusted");
+        assert!(
+            error.to_string().contains("certificate") && error.to_string().contains("ca"),
+            "{error}"
+        );
+    }
+    // Nor is a name that the certificate does not have.
+    let elsewhere = target.tls_url().replace("127.0.0.1", "127.0.0.2");
+    let settings = json!({"url": elsewhere, "ca": target.authority()});
+    assert!(opened(config(&target, settings)).is_err());
+}
+
+/// What a sink says of its target when it opens it.
+fn opened(config: ClickHouseConfig) -> Result<(), SinkError> {
+    let identity = Identity {
+        pipeline: "test".into(),
+        sink: "wh".into(),
+    };
+    ClickHouseSink::new(config, &identity)?.open().map(|_| ())
 }
 
 #[test]
