@@ -1,9 +1,9 @@
 //! What happened to a row: the vocabulary every other room speaks.
 //!
 //! Owns: values in a source's exact form ([`value`]), row images ([`image`]), table schemas
-//! ([`schema`]), transactions ([`transaction`]), positions in a source's log ([`position`],
-//! [`gtid`]), the batch a source fills ([`batch`]), the events a sink reads ([`event`]) and the two
-//! contracts ([`contract`]; [`spool`] for what has to wait).
+//! ([`schema`]), text in other charsets ([`charset`]), transactions ([`transaction`]), positions in a
+//! source's log ([`position`], [`gtid`]), the batch a source fills ([`batch`]), the events a sink reads
+//! ([`event`]) and the two contracts ([`contract`]; [`spool`] for what has to wait).
 //!
 //! Refuses: I/O, sockets, serde, async, any database's client. Values only.
 //!
@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod batch;
+pub mod charset;
 pub mod contract;
 pub mod ddl;
 pub mod event;

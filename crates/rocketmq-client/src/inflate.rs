@@ -23,7 +23,8 @@ pub(crate) fn inflate(flags: i32, body: &Bytes) -> Result<Bytes, &'static str> {
         return Ok(body.clone());
     }
     match flags & KIND {
-        LZ4 => Err("its body is compressed with LZ4; have its producer use ZLIB or ZSTD"),
+        // Java's client writes LZ4's frame format.
+        LZ4 => read(lz4_flex::frame::FrameDecoder::new(body.as_ref())),
         ZSTD => {
             let decoder = zstd::Decoder::new(body.as_ref()).and_then(|mut decoder| {
                 decoder.window_log_max(WINDOW_LOG_MAX)?;
@@ -69,7 +70,39 @@ mod tests {
         }
         let cut = zlib.slice(..zlib.len() - 6);
         assert_eq!(inflate(COMPRESSED, &cut), Err(NOT_DEFLATED));
-        assert!(inflate(COMPRESSED | LZ4, &text).is_err());
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(&text).unwrap();
+        let lz4 = Bytes::from(lz4.finish().unwrap());
+        assert_eq!(inflate(COMPRESSED | LZ4, &lz4), Ok(text.clone()));
+        for body in [&text, &lz4.slice(..lz4.len() - 6)] {
+            assert_eq!(inflate(COMPRESSED | LZ4, body), Err(NOT_DEFLATED));
+        }
+    }
+
+    #[test]
+    fn what_java_s_client_compresses_is_inflated() {
+        // Source: Apache RocketMQ 5.4, what each of its `Compressor`s makes of this text.
+        let text = format!("{{\"data\":[{{\"name\":\"{}\"}}]}}", "x".repeat(100));
+        for (flags, hex) in [
+            (
+                LZ4,
+                "04224d186070731e000000ff047b2264617461223a5b7b226e616d65223a227801004f5078227d5d7d\
+                 00000000",
+            ),
+            (
+                ZSTD,
+                "28b52ffd0058ec0000b87b2264617461223a5b7b226e616d65223a2278227d5d7d0100410ac2010000",
+            ),
+            (
+                3 << 8,
+                "785eab564a492c4954b28aae56ca4bcc4d55b252aaa00350aa8dad050085403604",
+            ),
+        ] {
+            let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+            let body: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+            let inflated = inflate(COMPRESSED | flags, &body.into());
+            assert_eq!(inflated.as_deref(), Ok(text.as_bytes()), "{flags}");
+        }
     }
 
     #[test]

@@ -569,9 +569,13 @@ fn dts_values_of_other_writers_are_read() {
         (
             0,
             253,
-            object(2, "gbk", &[0xc4, 0xe3]),
-            V::InvalidText(&[0xc4, 0xe3]),
+            object(2, "gbk", &[0xff, 0xff]),
+            V::InvalidText(&[0xff, 0xff]),
         ),
+        (0, 253, object(2, "gbk", &[0xc4, 0xe3]), V::Text("你")),
+        (1, 1, object(2, "GB18030", &[0xc4, 0xe3]), V::Text("你")),
+        (0, 15, object(2, "big5", &[0xa7, 0x41]), V::Text("你")),
+        (0, 254, object(2, "utf16", &[0x4f, 0x60]), V::Text("你")),
         (0, 254, object(2, "binary", &[0xff]), V::Bytes(&[0xff])),
         // Numbers that the table does not have: the branch decides.
         (2, 9999, integer("18446744073709551615"), V::UInt(u64::MAX)),
@@ -607,6 +611,29 @@ fn dts_values_of_other_writers_are_read() {
         decoded.after().expect("the row").cell(0),
         Cell::Value(at(350))
     );
+}
+
+#[test]
+fn dts_text_of_a_charset_that_nobody_knows_is_refused_with_its_place() {
+    let fault = |charset: &str, text: &[u8]| {
+        let message = Message::insert(0, 253, object(2, charset, text)).bytes();
+        let fault = decode(&message).unwrap_err();
+        // The value's branch stands there.
+        assert_eq!(message[fault.offset], 4);
+        assert_eq!(fault.path, "afterImages[0]");
+        fault.what
+    };
+    assert_eq!(
+        fault("EBCDIC-7", "é".as_bytes()),
+        "expected text in a charset that is decoded here, which `EBCDIC-7` is not"
+    );
+    for charset in ["", "no name at all"] {
+        let what = fault(charset, &[0xff]);
+        assert_eq!(what, "expected text with the name of its charset");
+    }
+    let ascii = Message::insert(0, 253, object(2, "EBCDIC-7", b"plain")).decoded();
+    let image = ascii.after().expect("the row");
+    assert_eq!(image.cell(0), Cell::Value(Value::Text("plain")));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! One value of a message as a cell of its column.
 
-use super::charset;
+use super::charset::{self, NoText};
 use change::temporal::{DatePacked, DateTimePacked};
 use change::value::{put_cell, put_decimal_bytes, put_text_bytes, put_value};
 use change::{Cell, ColumnType, Value};
+use std::borrow::Cow;
 
 /// The seven fields of a DateTime: year, month, day, hour, minute, second, fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +112,13 @@ impl Parts {
 
 /// Appends one value in stored form; says what is odd.
 ///
-/// Errors: what is wrong with a value that cannot be a cell.
+/// Errors: what is expected in place of a value that cannot be a cell.
 pub(super) fn put(
     out: &mut Vec<u8>,
     kind: &ColumnType,
     raw: &Raw<'_>,
     counts_nanos: bool,
-) -> Result<Option<&'static str>, &'static str> {
+) -> Result<Option<&'static str>, Cow<'static, str>> {
     match raw {
         Raw::Null => put_cell(out, Cell::Null),
         Raw::Unknown => put_cell(out, Cell::Unknown),
@@ -126,13 +127,15 @@ pub(super) fn put(
             return Ok(Some("an empty object that says NULL"));
         }
         Raw::Integer(_, digits) => put_integer(out, kind, digits),
-        Raw::Character(charset, bytes) => return Ok(put_character(out, kind, charset, bytes)),
+        Raw::Character(charset, bytes) => return put_character(out, kind, charset, bytes),
         Raw::Decimal(text) => return Ok(put_decimal(out, text)),
         Raw::Float(value) if *kind == ColumnType::Float => {
             put_value(out, Value::Float(*value as f32));
         }
         Raw::Float(value) => put_value(out, Value::Double(*value)),
-        Raw::Timestamp(seconds, fraction) => return put_timestamp(out, *seconds, *fraction),
+        Raw::Timestamp(seconds, fraction) => {
+            return put_timestamp(out, *seconds, *fraction).map_err(Cow::Borrowed);
+        }
         Raw::DateTime(parts) => return Ok(put_parts(out, kind, parts, counts_nanos)),
         Raw::Zoned(parts, zone) => return Ok(put_zoned(out, kind, parts, zone, counts_nanos)),
         Raw::BinaryGeometry(wkb) => put_geometry(out, wkb),
@@ -169,23 +172,35 @@ fn put_character(
     kind: &ColumnType,
     charset: &str,
     bytes: &[u8],
-) -> Option<&'static str> {
+) -> Result<Option<&'static str>, Cow<'static, str>> {
     if matches!(
         kind,
         ColumnType::Binary { .. } | ColumnType::Varbinary { .. } | ColumnType::Blob { .. }
     ) {
         put_value(out, Value::Bytes(bytes));
-        return None;
+        return Ok(None);
     }
     match charset::decode(charset, bytes) {
-        Some(text) => {
+        Ok(text) => {
             put_value(out, Value::Text(&text));
-            None
+            Ok(None)
         }
-        None => {
+        Err(NoText::Invalid) => {
             put_value(out, Value::InvalidText(bytes));
-            Some("text that is not valid in its charset, or of a charset that is not decoded here")
+            Ok(Some("text that is not valid in its charset"))
         }
+        Err(NoText::Unknown) => Err(unknown_charset(charset)),
+    }
+}
+
+/// Names the charset where what stands in its place looks like a name: it may be anything.
+fn unknown_charset(charset: &str) -> Cow<'static, str> {
+    let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
+    match charset.len() {
+        1..=40 if charset.bytes().all(is_of_names) => {
+            format!("text in a charset that is decoded here, which `{charset}` is not").into()
+        }
+        _ => "text with the name of its charset".into(),
     }
 }
 

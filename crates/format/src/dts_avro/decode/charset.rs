@@ -1,69 +1,79 @@
-//! The charsets of `Character` values that are decoded here.
+//! The charsets of `Character` values: MySQL's and MariaDB's by their names, and Java's names for the same.
 //!
-//! UTF-8 in its names, the UTF-16 and UTF-32 families, latin1 as MySQL has it, ISO-8859-1, and of all
-//! charsets that contain ASCII the texts that are no more than ASCII.
+//! Text of a charset that is not one of these is text only as far as it is ASCII, which all but a few
+//! charsets contain.
 
+use change::charset::Charset;
 use std::borrow::Cow;
 
-/// Bytes 80 to 9F of MySQL's latin1, which is cp1252 with its five gaps filled.
-const CP1252: [char; 32] = [
-    '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
-    '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}',
-    '\u{90}', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}',
-    '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
+/// What Java (and so DTS, for sources other than MySQL) calls a charset, and MySQL's name for it.
+const OTHER_NAMES: [(&str, &str); 29] = [
+    ("utf-8", "utf8mb4"),
+    ("utf-16", "utf16"),
+    ("utf-16be", "utf16"),
+    ("utf-16le", "utf16le"),
+    ("utf-32", "utf32"),
+    ("utf-32be", "utf32"),
+    ("us-ascii", "ascii"),
+    ("cp1252", "latin1"),
+    ("windows-1252", "latin1"),
+    ("iso-8859-2", "latin2"),
+    ("iso8859_2", "latin2"),
+    ("iso-8859-9", "latin5"),
+    ("iso8859_9", "latin5"),
+    ("windows-1250", "cp1250"),
+    ("windows-1251", "cp1251"),
+    ("windows-1256", "cp1256"),
+    ("windows-1257", "cp1257"),
+    ("ibm850", "cp850"),
+    ("ibm852", "cp852"),
+    ("ibm866", "cp866"),
+    ("koi8-r", "koi8r"),
+    ("koi8-u", "koi8u"),
+    ("tis-620", "tis620"),
+    ("cp936", "gbk"),
+    ("shift_jis", "sjis"),
+    ("windows-31j", "cp932"),
+    ("ms932", "cp932"),
+    ("euc-jp", "ujis"),
+    ("euc-kr", "euckr"),
 ];
 
-/// The text, or nothing where the bytes are not valid or the charset is not one of these.
-pub(super) fn decode<'a>(charset: &str, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
-    let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(charset));
-    if is(&["utf16", "utf-16", "utf-16be", "ucs2"]) {
-        return utf16(bytes, u16::from_be_bytes);
-    }
-    if is(&["utf16le", "utf-16le"]) {
-        return utf16(bytes, u16::from_le_bytes);
-    }
-    if is(&["utf32", "utf-32"]) {
-        return utf32(bytes);
-    }
-    if is(&["latin1", "cp1252", "windows-1252"]) {
-        return Some(single(bytes, |byte| match byte {
-            0x80..=0x9f => CP1252[usize::from(byte - 0x80)],
-            _ => char::from(byte),
-        }));
-    }
-    if is(&["iso-8859-1", "iso8859_1"]) {
-        return Some(single(bytes, char::from));
-    }
-    let is_utf8 = is(&["utf8mb4", "utf8", "utf8mb3", "utf-8"]);
-    // swe7 has letters of its own where ASCII has brackets.
-    if is_utf8 || (bytes.is_ascii() && !is(&["swe7"])) {
-        return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
-    }
-    None
+/// Why bytes are no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoText {
+    /// They are not valid in their charset.
+    Invalid,
+    /// Nobody here knows the charset.
+    Unknown,
 }
 
-fn single(bytes: &[u8], char_of: impl Fn(u8) -> char) -> Cow<'_, str> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if bytes.is_ascii() => Cow::Borrowed(text),
-        _ => Cow::Owned(bytes.iter().map(|byte| char_of(*byte)).collect()),
+/// The text of these bytes.
+pub(super) fn decode<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, NoText> {
+    if matches!(charset, "utf8mb4" | "utf8") {
+        let text = std::str::from_utf8(bytes).map(Cow::Borrowed);
+        return text.map_err(|_| NoText::Invalid);
     }
-}
-
-fn utf16(bytes: &[u8], unit: impl Fn([u8; 2]) -> u16) -> Option<Cow<'_, str>> {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let text = char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<_, _>>();
-    text.ok().filter(|_| rest.is_empty()).map(Cow::Owned)
-}
-
-fn utf32(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    let (units, rest) = bytes.as_chunks::<4>();
-    let chars = units
-        .iter()
-        .map(|unit| char::from_u32(u32::from_be_bytes(*unit)));
-    chars
-        .collect::<Option<_>>()
-        .filter(|_| rest.is_empty())
-        .map(Cow::Owned)
+    let name = charset.to_ascii_lowercase();
+    if matches!(name.as_str(), "iso-8859-1" | "iso8859_1") {
+        return Ok(Cow::Owned(bytes.iter().map(|b| char::from(*b)).collect()));
+    }
+    let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
+    match Charset::of_name(other.map_or(name.as_str(), |(_, known)| known)) {
+        Charset::Unknown => std::str::from_utf8(bytes)
+            .ok()
+            // A zero byte would be half a character of a wide charset.
+            .filter(|text| text.is_ascii() && !text.contains('\0'))
+            .map(Cow::Borrowed)
+            .ok_or(NoText::Unknown),
+        charset => {
+            let mut text = String::with_capacity(bytes.len());
+            match charset.decode(bytes, &mut text) {
+                true => Ok(Cow::Owned(text)),
+                false => Err(NoText::Invalid),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -73,20 +83,43 @@ mod tests {
     #[test]
     fn each_family_is_decoded_and_what_is_not_is_refused() {
         let text = |charset, bytes| decode(charset, bytes).map(Cow::into_owned);
-        assert_eq!(text("utf8mb4", "é😀".as_bytes()), Some("é😀".into()));
-        assert_eq!(text("utf8", &[0xff]), None);
-        assert_eq!(text("latin1", &[0x80, 0xe9]), Some("€é".into()));
+        let is = |text: &str| Ok(text.to_owned());
+        assert_eq!(text("utf8mb4", "é😀".as_bytes()), is("é😀"));
+        assert_eq!(text("utf8", &[0xff]), Err(NoText::Invalid));
+        assert_eq!(text("latin1", &[0x80, 0xe9]), is("€é"));
+        assert_eq!(text("ISO-8859-1", &[0x80, 0xe9]), is("\u{80}é"));
         assert_eq!(
             text("utf16", &[0x00, 0x41, 0xd8, 0x3d, 0xde, 0x00]),
-            Some("A😀".into())
+            is("A😀")
         );
-        assert_eq!(text("utf16", &[0xd8, 0x3d]), None);
-        assert_eq!(text("ucs2", &[0x00]), None);
-        assert_eq!(text("utf16le", &[0x41, 0x00]), Some("A".into()));
-        assert_eq!(text("utf32", &[0, 1, 0xf6, 0]), Some("😀".into()));
-        assert_eq!(text("gbk", b"abc"), Some("abc".into()));
-        assert_eq!(text("gbk", &[0xc4, 0xe3]), None);
-        assert_eq!(text("swe7", b"[]"), None);
-        assert_eq!(text("", b"a"), Some("a".into()));
+        assert_eq!(text("utf16", &[0xd8, 0x3d]), Err(NoText::Invalid));
+        assert_eq!(text("ucs2", &[0x00]), Err(NoText::Invalid));
+        assert_eq!(text("UTF-16LE", &[0x41, 0x00]), is("A"));
+        assert_eq!(text("utf32", &[0, 1, 0xf6, 0]), is("😀"));
+        assert_eq!(text("gbk", b"abc"), is("abc"));
+        assert_eq!(text("gbk", &[0xc4, 0xe3, 0xba, 0xc3]), is("你好"));
+        assert_eq!(text("gbk", &[0xff, 0xff]), Err(NoText::Invalid));
+        assert_eq!(text("GB18030", &[0x95, 0x32, 0x82, 0x36]), is("𠀀"));
+        assert_eq!(text("big5", &[0xa7, 0x41]), is("你"));
+        assert_eq!(text("sjis", &[0x82, 0xa0]), is("あ"));
+        assert_eq!(text("EUC-KR", &[0xb0, 0xa1]), is("가"));
+        assert_eq!(text("koi8r", &[0xcd, 0xc9, 0xd2]), is("мир"));
+        assert_eq!(text("swe7", b"["), is("Ä"));
+    }
+
+    #[test]
+    fn every_other_name_is_of_a_charset_that_is_known() {
+        for (other, name) in OTHER_NAMES {
+            assert_ne!(Charset::of_name(name), Charset::Unknown, "{other}");
+            assert_eq!(Charset::of_name(other), Charset::Unknown, "{other}");
+        }
+    }
+
+    #[test]
+    fn of_an_unknown_charset_only_ascii_is_text() {
+        assert_eq!(decode("", b"a"), Ok(Cow::Borrowed("a")));
+        assert_eq!(decode("klingon", b"a b"), Ok(Cow::Borrowed("a b")));
+        assert_eq!(decode("klingon", b"\0a"), Err(NoText::Unknown));
+        assert_eq!(decode("klingon", "é".as_bytes()), Err(NoText::Unknown));
     }
 }

@@ -3,6 +3,7 @@
 use super::cells::{self, Raw, is_plain};
 use super::{Damage, Part, Record, Warnings, keys, named_at};
 use crate::decode::Fault;
+use crate::dts_avro::NAME;
 use crate::dts_avro::types::{BLOB, DECIMAL, Named, TEXT};
 use change::wire::put_u64;
 use change::{Column, ColumnType, TableSchema};
@@ -300,8 +301,12 @@ fn image(
             Ok(None) => {}
             Ok(Some(odd)) => warnings.add(*offset, at, odd),
             Err(what) => {
-                let offset = *offset;
-                return Err(Damage { offset, what }.at(at()));
+                return Err(Fault {
+                    format: NAME,
+                    offset: *offset,
+                    path: at(),
+                    what: format!("expected {what}"),
+                });
             }
         }
     }
