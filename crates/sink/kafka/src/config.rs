@@ -32,6 +32,11 @@ pub struct KafkaConfig {
     /// Which rows share a partition, and so keep their order. Default `primary_key`.
     #[serde(default)]
     pub partition_by: PartitionBy,
+    /// Where `partition_by: primary_key` sends the rows of a table without a key: `spread` over the
+    /// partitions by the whole row, or to the `first` partition, in their order, as Alibaba DTS does.
+    /// Default spread.
+    #[serde(default)]
+    pub keyless: Keyless,
     /// Partition columns of single tables, `shop.orders: [customer_id]`, where they differ from
     /// `partition_by`. Default: none.
     #[serde(default)]
@@ -128,6 +133,17 @@ pub enum PartitionBy {
     First,
     /// Rows with the same values in these columns.
     Columns(Vec<String>),
+}
+
+/// See [`KafkaConfig::keyless`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keyless {
+    /// The whole row is the key.
+    #[default]
+    Spread,
+    /// Partition 0. A change of a row is then one UPDATE.
+    First,
 }
 
 /// See [`KafkaConfig::partition_hash`].

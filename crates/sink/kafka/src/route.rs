@@ -1,6 +1,6 @@
 //! Which topic and which partition a row goes to.
 
-use crate::config::{KafkaConfig, PartitionBy};
+use crate::config::{KafkaConfig, Keyless, PartitionBy};
 use crate::error::invalid;
 use crate::partition::partition_of;
 use crate::template::Template;
@@ -75,6 +75,18 @@ impl Topics {
     }
 }
 
+/// Whether a change of the key moves a row of this table to another partition, so that each key's part
+/// has to go out by itself.
+pub(crate) fn splits_key_changes(config: &KafkaConfig, table: &TableSchema) -> bool {
+    let has_columns = || {
+        let columns = &config.partition_columns;
+        !columns.is_empty() && columns.contains_key(&format!("{}.{}", table.database, table.name))
+    };
+    config.partition_by == PartitionBy::PrimaryKey
+        && (config.keyless == Keyless::Spread || !table.key().is_empty())
+        && !has_columns()
+}
+
 impl Route {
     /// Errors: text, for a partition column that the table lacks.
     pub fn new(
@@ -92,7 +104,8 @@ impl Route {
             }
             (None, PartitionBy::First) => Spread::First,
             (None, PartitionBy::Table) => Spread::Table,
-            (None, PartitionBy::PrimaryKey) => Spread::Key,
+            (None, PartitionBy::PrimaryKey) if splits_key_changes(config, table) => Spread::Key,
+            (None, PartitionBy::PrimaryKey) => Spread::First,
         };
         Ok(Self {
             topic,
@@ -103,8 +116,7 @@ impl Route {
         })
     }
 
-    /// Whether a change of the key moves a row to another partition, so that each key's part has to go
-    /// out by itself.
+    /// See [`splits_key_changes`].
     pub fn splits_key_changes(&self) -> bool {
         matches!(self.spread, Spread::Key)
     }

@@ -7,7 +7,7 @@ use crate::config::{
 use crate::cursor;
 use crate::error::{Refusal, broker_error, invalid, refusal};
 use crate::partition::partition_of;
-use crate::route::{Route, Topics};
+use crate::route::{Route, Topics, splits_key_changes};
 use crate::template::Template;
 use crate::undecided;
 use change::contract::{ErrorKind, Rejection};
@@ -719,14 +719,6 @@ impl KafkaSink {
         self.send(sent, 0, Load::Own)
     }
 
-    fn is_of_columns(&self, table: &TableSchema) -> bool {
-        !self.config.partition_columns.is_empty()
-            && self
-                .config
-                .partition_columns
-                .contains_key(&format!("{}.{}", table.database, table.name))
-    }
-
     /// Sorts one record's refusal.
     fn refused(&self, sent: &Sent, error: &KafkaError) -> SinkError {
         let kind = error.rdkafka_error_code().map_or(Refusal::Broker, refusal);
@@ -960,8 +952,7 @@ impl Sink for KafkaSink {
 
     fn operations(&self, event: &Event<'_>) -> u64 {
         if let Event::Row(row) = event
-            && self.config.partition_by == PartitionBy::PrimaryKey
-            && !self.is_of_columns(row.table)
+            && splits_key_changes(&self.config, row.table)
             && let Some((gone, come)) = row.split_key_change()
         {
             return self.encoder.operations(&Event::Row(gone))

@@ -24,6 +24,12 @@ pub struct RocketMqConfig {
     /// topic. At most 127 bytes when filled in. Default `{database}-{table}`.
     #[serde(default = "topic_default")]
     pub topic: String,
+    /// Topics of single tables: `shop.orders` or `shop.*` to a template. Default: none.
+    #[serde(default)]
+    pub topics: BTreeMap<String, String>,
+    /// Topic of rows that a snapshot read. Default: the table's own.
+    #[serde(default)]
+    pub snapshot_topic: Option<String>,
     /// Tag of a table's messages, written like `topic`; empty for none. Default `{table}`.
     #[serde(default = "tag_default")]
     pub tag: String,
@@ -37,6 +43,10 @@ pub struct RocketMqConfig {
     /// Which rows share a queue, and so keep their order. Default `primary_key`.
     #[serde(default)]
     pub partition_by: PartitionBy,
+    /// Where `partition_by: primary_key` sends the rows of a table without a key: `spread` over the queues
+    /// by the whole row, or to the `first` queue, in their order, as Alibaba DTS does. Default spread.
+    #[serde(default)]
+    pub keyless: Keyless,
     /// The KEYS property and the sharding key: `primary_key` (its columns' texts joined by `^`) or
     /// `none`. Default primary_key.
     #[serde(default)]
@@ -121,6 +131,17 @@ pub enum PartitionBy {
     First,
     /// Rows with the same values in these columns.
     Columns(Vec<String>),
+}
+
+/// See [`RocketMqConfig::keyless`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keyless {
+    /// The whole row is the key.
+    #[default]
+    Spread,
+    /// Queue 0. A change of a row is then one UPDATE.
+    First,
 }
 
 /// The KEYS property and the sharding key.

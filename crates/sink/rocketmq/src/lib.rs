@@ -18,6 +18,7 @@ mod error;
 mod lane;
 mod message;
 mod queue;
+mod route;
 mod sink;
 mod template;
 mod topics;
@@ -41,5 +42,5 @@ pub fn topic_of(
     database: &str,
     table: &str,
 ) -> Result<String, change::SinkError> {
-    Ok(template::Template::parse("topic", &config.topic)?.render(database, table))
+    Ok(route::TopicNames::new(config)?.of(database, table))
 }

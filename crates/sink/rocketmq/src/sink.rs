@@ -6,12 +6,13 @@ use crate::error::invalid;
 use crate::lane::{Courier, Failure, Lanes};
 use crate::message::{Origin, Piece, Record, id, key_property};
 use crate::queue::queue_of;
+use crate::route::{Route, Spread, TopicNames, splits_key_changes};
 use crate::template::{TOPIC_BYTES_MAX, Template, put_escaped};
 use crate::topics::{Topic, TopicFault, Topics};
 use bytes::{Bytes, BytesMut};
 use change::contract::{ErrorKind, Rejection};
 use change::event::{Ahead, DdlChange, Heartbeat};
-use change::{Cursor, Event, RowChange, Sink, SinkError, TableSchema};
+use change::{Cursor, Event, Operation, RowChange, Sink, SinkError, TableSchema};
 use cheetah_string::CheetahString;
 use format::{Encoder, FormatError, Messages, key_text};
 use rocketmq_client::{Client, Refusal};
@@ -44,14 +45,6 @@ impl Identity {
     }
 }
 
-/// What is known of one table's topic; compiled once per schema version.
-struct Route {
-    topic: Arc<Topic>,
-    table: Arc<str>,
-    tag: CheetahString,
-    columns: Vec<usize>,
-}
-
 /// Writes to RocketMQ.
 ///
 /// Promises: at least once, in the order of each key, whatever process was killed when; a message that
@@ -60,9 +53,8 @@ pub struct RocketMqSink {
     config: RocketMqConfig,
     group: String,
     cursor_topic: String,
-    topic: Template,
+    topics: TopicNames,
     tag: Template,
-    ddl_topic: Option<Template>,
     marks_topic: Option<String>,
     encoder: Box<dyn Encoder>,
     connection: Option<Connection>,
@@ -106,30 +98,20 @@ impl RocketMqSink {
         let name_of = |name: &Option<String>, prefix: &str| {
             name.clone().unwrap_or_else(|| identity.name(prefix))
         };
-        let topic = Template::parse("topic", &config.topic)?;
-        let ddl_topic = match &config.ddl_topic {
-            Some(text) => Some(Template::parse("ddl_topic", text)?),
-            None => None,
-        };
-        // Marks belong to no table.
-        let marks_topic = [Some(&topic), ddl_topic.as_ref()]
-            .into_iter()
-            .flatten()
-            .find(|template| template.is_constant())
-            .map(|template| template.render("", ""));
+        let topics = TopicNames::new(&config)?;
+        let marks_topic = topics.of_marks();
         let has_marks = encoder.wants_marks() || encoder.heartbeat_period().is_some();
         if marks_topic.is_none() && has_marks {
             return Err(invalid(
                 "marks of transactions and heartbeats belong to no table",
-                "set a topic or a ddl_topic without {database} and {table}",
+                "set a topic without {database} and {table} and no `topics`, or a ddl_topic without them",
             ));
         }
         let sink = Self {
             group: name_of(&config.group, "headwater"),
             cursor_topic: name_of(&config.cursor_topic, "headwater-cursor"),
             tag: Template::parse("tag", &config.tag)?,
-            topic,
-            ddl_topic,
+            topics,
             marks_topic,
             config,
             encoder,
@@ -185,22 +167,25 @@ impl RocketMqSink {
         if self.routes.contains_key(&id) {
             return Ok(id);
         }
-        let topic = self.topic.render(&table.database, &table.name);
         let name = format!("{}.{}", table.database, table.name);
+        let topic = self.topics.of(&table.database, &table.name);
         let topic = self.find_topic(&topic, &name, sequence)?;
-        let mut columns = Vec::new();
-        if let PartitionBy::Columns(wanted) = &self.config.partition_by {
-            columns = table.columns_named(wanted).map_err(|lacks| {
-                SinkError::rejected(Rejection {
-                    table: name.clone(),
-                    key_token: None,
-                    sequence,
-                    target: format!("topic {}", topic.name),
-                    key_columns: Vec::new(),
-                    reason: format!("partition_by names the column {lacks}, which it lacks"),
-                })
-            })?;
-        }
+        let snapshot = self.topics.snapshot.as_ref();
+        let snapshot = snapshot.map(|template| template.render(&table.database, &table.name));
+        let snapshot = match snapshot {
+            Some(snapshot) => Some(self.find_topic(&snapshot, &name, sequence)?),
+            None => None,
+        };
+        let spread = Spread::of(&self.config, table).map_err(|lacks| {
+            SinkError::rejected(Rejection {
+                table: name.clone(),
+                key_token: None,
+                sequence,
+                target: format!("topic {}", topic.name),
+                key_columns: Vec::new(),
+                reason: format!("partition_by names the column {lacks}, which it lacks"),
+            })
+        })?;
         let key_names = table
             .key()
             .iter()
@@ -212,9 +197,10 @@ impl RocketMqSink {
         );
         let route = Route {
             topic,
+            snapshot,
             table: table_name,
             tag: CheetahString::from_string(self.tag.render(&table.database, &table.name)),
-            columns,
+            spread,
         };
         self.routes.insert(id, route);
         Ok(id)
@@ -222,7 +208,7 @@ impl RocketMqSink {
 
     fn row(&mut self, row: &RowChange<'_>) -> Result<(), SinkError> {
         let id = self.route(row.table, row.sequence)?;
-        let by_key = self.config.partition_by == PartitionBy::PrimaryKey;
+        let by_key = self.routes[&id].spread == Spread::Key;
         match row.split_key_change() {
             // Each key's part goes to its own key's queue, so that each keeps its order.
             Some((gone, come)) if by_key => {
@@ -237,9 +223,13 @@ impl RocketMqSink {
         self.encode(&Event::Row(*row))?;
         let image = key_text::image_of_key(row);
         let route = &self.routes[&route];
-        let queue_count = route.topic.queues.len();
+        let topic = match &route.snapshot {
+            Some(topic) if row.operation == Operation::Read => topic,
+            _ => &route.topic,
+        };
+        let queue_count = topic.queues.len();
         let mut destination = Destination {
-            topic: Arc::clone(&route.topic),
+            topic: Arc::clone(topic),
             queue: 0,
             tag: route.tag.clone(),
             key: CheetahString::new(),
@@ -252,19 +242,19 @@ impl RocketMqSink {
             if has_key {
                 destination.key = key_property(&text_of(&self.key), row.key_token);
             }
-            match &self.config.partition_by {
-                PartitionBy::PrimaryKey => {}
-                PartitionBy::First => self.key.clear(),
-                PartitionBy::Table => {
+            match &route.spread {
+                Spread::Key => {}
+                Spread::First => self.key.clear(),
+                Spread::Table => {
                     self.key.clear();
                     self.key.extend_from_slice(route.table.as_bytes());
                 }
-                PartitionBy::Columns(_) => {
+                Spread::Columns(columns) => {
                     self.key.clear();
-                    key_text::put_columns(&mut self.key, &route.columns, image);
+                    key_text::put_columns(&mut self.key, columns, image);
                 }
             }
-            if self.config.partition_by != PartitionBy::First {
+            if route.spread != Spread::First {
                 let text = text_of(&self.key);
                 destination.queue = queue_of(&text, queue_count);
                 if has_key {
@@ -286,14 +276,12 @@ impl RocketMqSink {
         if self.messages.is_empty() {
             return Ok(());
         }
-        if change.ddl.table.is_empty() && self.ddl_topic.is_none() && !self.topic.is_constant() {
+        let (database, table) = (change.ddl.database, change.ddl.table);
+        let Some(topic) = self.topics.of_statement(database, table) else {
             // No table's topic is its own: CREATE DATABASE and the like need a ddl_topic.
             tracing::debug!("a statement without a table is not sent: ddl_topic is not set");
             return Ok(());
-        }
-        let (database, table) = (change.ddl.database, change.ddl.table);
-        let template = self.ddl_topic.as_ref().unwrap_or(&self.topic);
-        let topic = template.render(database, table);
+        };
         let name = format!("{database}.{table}");
         let topic = self.find_topic(&topic, &name, change.sequence)?;
         // A table's statements stand among its rows.
@@ -560,7 +548,7 @@ impl Sink for RocketMqSink {
 
     fn operations(&self, event: &Event<'_>) -> u64 {
         if let Event::Row(row) = event
-            && self.config.partition_by == PartitionBy::PrimaryKey
+            && splits_key_changes(&self.config, row.table)
             && let Some((gone, come)) = row.split_key_change()
         {
             return self.encoder.operations(&Event::Row(gone))

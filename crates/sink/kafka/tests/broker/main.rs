@@ -162,6 +162,31 @@ fn topics_partitions_headers_and_keys_are_as_the_config_says() {
             assert_eq!(record.key.as_deref(), id.as_str());
         }
     }
+
+    // A table without a key: by the whole row, or in the order of its changes where that is asked for.
+    let mut log = table(3, "log");
+    log.primary_key.clear();
+    for (name, keyless, count) in [("e", "spread", 22), ("f", "first", 21)] {
+        let more = json!({"topic": format!("{{table}}.{name}"), "keyless": keyless});
+        let mut sink = opened(&kafka, name, more);
+        for number in 0..20u64 {
+            let id = number.to_string();
+            insert(&mut sink, &log, 100 + number, (&id, 1, "x"));
+            insert(&mut sink, &orders, 200 + number, (&id, 1, "x"));
+        }
+        let changed = (Some(("19", 1, "x")), Some(("20", 1, "x")));
+        write(&mut sink, &log, 301, Operation::Update, changed).expect("it is taken");
+        sink.flush(&cursor(302)).expect("it flushes");
+        let found = records(&at, &format!("log.{name}"));
+        assert_eq!(found.len(), count, "{keyless}");
+        assert_eq!(partitions(&found).len() > 1, keyless == "spread");
+        if keyless == "first" {
+            assert_eq!(partitions(&found), BTreeSet::from([0]));
+            assert_eq!(found[20].json()["type"], "UPDATE");
+            assert_eq!(found[20].json()["old"][0]["id"], "19");
+        }
+        assert!(partitions(&records(&at, &format!("orders.{name}"))).len() > 1);
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ mod feed;
 
 use change::contract::ErrorKind;
 use change::event::DdlChange;
-use change::{Ddl, DdlKind, Event, Sink, SinkError, TransactionHeader};
+use change::{
+    Ddl, DdlKind, Event, Operation, RowChange, Sink, SinkError, TableId, TransactionHeader,
+};
 use feed::{FIRST, Feed, cursor};
 use sink_rocketmq::{Identity, RocketMqConfig, RocketMqSink};
 use std::collections::{BTreeMap, BTreeSet};
@@ -291,6 +293,61 @@ fn a_table_s_statements_stand_among_its_rows_and_a_refused_one_parks_it() {
         (rejection.table.as_str(), rejection.key_token),
         ("shop.orders", None)
     );
+}
+
+#[test]
+#[ignore = "needs RocketMQ"]
+fn topics_are_as_the_config_says_and_a_table_without_a_key_stays_in_one_queue() {
+    let _guard = testkit::one_at_a_time();
+    let server = RocketMq::start(&[]);
+    let settings = [
+        ("topic", serde_json::json!("all")),
+        ("topics", serde_json::json!({"shop.orders": "orders"})),
+        ("snapshot_topic", serde_json::json!("{table}-initial")),
+        ("ddl_topic", serde_json::json!("statements")),
+        ("keyless", serde_json::json!("first")),
+    ];
+    let (orders, mut log) = (Feed::new("orders", 50, 10), Feed::new("log", 50, 10));
+    log.table.table = TableId(2);
+    log.table.primary_key.clear();
+    let mut sink = sink(&server.namesrv(), &settings);
+    sink.open().expect("it opens");
+    for number in 0..20 {
+        orders.write(&mut sink, number).expect("it is taken");
+        log.write(&mut sink, number).expect("it is taken");
+    }
+    // What changes is one update: its parts have no queues of their own.
+    log.with_row(20, Some(777), |event| sink.write(event))
+        .expect("it is taken");
+    orders
+        .with_row(21, None, |event| {
+            let Event::Row(row) = event else {
+                unreachable!("a row was asked for")
+            };
+            let operation = Operation::Read;
+            sink.write(&Event::Row(RowChange { operation, ..*row }))
+        })
+        .expect("it is taken");
+    statement(&mut sink, FIRST + 22, "ALTER TABLE orders ADD x INT").expect("it is taken");
+    sink.flush(&cursor(23)).expect("it is stored");
+
+    let queues = |messages: &[RocketMessage]| -> BTreeSet<u32> {
+        messages.iter().map(|message| message.queue).collect()
+    };
+    let messages = server.messages("orders");
+    assert_eq!(messages.len(), 20);
+    assert!(queues(&messages).len() > 1);
+    let messages = server.messages("all");
+    assert_eq!(messages.len(), 21);
+    assert_eq!(queues(&messages), BTreeSet::from([0]));
+    let numbers: Vec<u64> = messages.iter().map(number_of).collect();
+    assert_eq!(numbers, (0..21).collect::<Vec<u64>>());
+    assert!(messages[20].text().contains("\"type\":\"UPDATE\""));
+    // The key's text is still told, but none that chose the queue.
+    assert!(messages[20].keys.is_some());
+    assert!(!messages[20].properties.contains_key("__SHARDINGKEY"));
+    assert_eq!(server.messages("orders-initial").len(), 1);
+    assert_eq!(server.messages("statements").len(), 1);
 }
 
 #[test]
