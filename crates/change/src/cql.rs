@@ -27,7 +27,7 @@ pub use value::{CqlValue, Nested, NestedCells, clock_digits, put_text};
 
 pub(crate) use value::{put, put_head, put_times, read};
 
-/// How deep a value or a type may nest, so that bytes from outside cannot exhaust the stack.
+/// How deep a value may nest, so that bytes from outside cannot exhaust the stack.
 ///
 /// Keyspaces allows 8 levels; 32 still decode in AWS's SDK for Rust, which stops at 128 levels of JSON and spends three on
 /// each.

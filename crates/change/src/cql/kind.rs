@@ -103,6 +103,9 @@ static SCALARS: [(CqlType, &str); 21] = [
     (T::Varint, "varint"),
 ];
 
+/// How deep a type may nest: each container of a value as deep as may be, and `frozen` around each.
+const LEVELS_MAX: u32 = 2 * DEPTH_MAX;
+
 /// Tags of stored types: a scalar's is its place in [`SCALARS`] + 1; they never change meaning.
 mod tag {
     pub const LIST: u8 = 64;
@@ -172,9 +175,9 @@ impl CqlType {
 
     /// Reads the stored form.
     ///
-    /// Errors: [`WireError`] where the bytes are damaged, or nest deeper than [`DEPTH_MAX`].
+    /// Errors: [`WireError`] where the bytes are damaged, or nest deeper than [`LEVELS_MAX`].
     pub fn decode(reader: &mut WireReader<'_>) -> Result<Self, WireError> {
-        Self::decode_within(reader, DEPTH_MAX)
+        Self::decode_within(reader, LEVELS_MAX)
     }
 
     fn decode_within(r: &mut WireReader<'_>, depth_left: u32) -> Result<Self, WireError> {
@@ -302,8 +305,8 @@ mod tests {
             bytes.push(1);
             CqlType::decode(&mut WireReader::new(&bytes)).is_ok()
         };
-        assert!(deep(DEPTH_MAX as usize));
-        assert!(!deep(DEPTH_MAX as usize + 1));
+        assert!(deep(LEVELS_MAX as usize));
+        assert!(!deep(LEVELS_MAX as usize + 1));
         assert!(!deep(1_000_000));
     }
 
