@@ -354,13 +354,13 @@ impl RowWriter<'_> {
         &self.batch.arena[offset..]
     }
 
-    /// Copies an image written elsewhere (stored form with its column count) as the before image.
+    /// Copies an image written elsewhere (stored form with its column count, of a row without times) as the before image.
     pub fn copy_before(&mut self, image: &[u8]) {
         self.batch.arena[self.start] |= BODY_BEFORE;
         self.batch.arena.extend_from_slice(image);
     }
 
-    /// Copies an image written elsewhere as the after image.
+    /// Copies such an image as the after image.
     pub fn copy_after(&mut self, image: &[u8]) {
         self.batch.arena[self.start] |= BODY_AFTER;
         self.batch.arena.extend_from_slice(image);

@@ -293,6 +293,16 @@ impl TableSchema {
                 columns: read_list(r, |r| r.u32())?,
             })
         })?;
+        let is_cql = |column: &Column| matches!(column.kind, ColumnType::Cql(_));
+        if columns
+            .iter()
+            .any(|column| is_cql(column) != is_cql(&columns[0]))
+        {
+            return Err(WireError {
+                offset: r.offset(),
+                what: "columns all of CQL or none",
+            });
+        }
         Ok(Self {
             table,
             version,
@@ -598,5 +608,13 @@ mod tests {
             ..TableSchema::decode(&bytes).unwrap()
         };
         assert!(!table.is_cql() && table.cql_refusal().is_none());
+        let mut mixed = TableSchema::decode(&bytes).unwrap();
+        mixed.columns.push(column("v", ColumnType::Year, true));
+        let mut bytes = Vec::new();
+        mixed.encode(&mut bytes);
+        assert!(
+            TableSchema::decode(&bytes).is_err(),
+            "a table is of CQL as a whole"
+        );
     }
 }

@@ -175,7 +175,7 @@ impl CqlType {
 
     /// Reads the stored form.
     ///
-    /// Errors: [`WireError`] where the bytes are damaged, or nest deeper than [`LEVELS_MAX`].
+    /// Errors: [`WireError`] where the bytes are damaged, or nest too deep.
     pub fn decode(reader: &mut WireReader<'_>) -> Result<Self, WireError> {
         Self::decode_within(reader, LEVELS_MAX)
     }
