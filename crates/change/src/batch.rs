@@ -3,9 +3,10 @@
 //! Shape: entries in log order. `Begin`, then rows, DDL and control records, then `Commit` (or
 //! `Rollback`, which takes everything since `Begin` back). A transaction may span many batches.
 //!
-//! A row's body is `flags, group ordinal, end offset, time` (varints) and one or two images; see
-//! [`RowMeta`]. It goes into the journal as it is.
+//! A row's body is `flags, group ordinal, end offset, time` (varints) and one or two images, each with its
+//! row's times where a flag says so; see [`RowMeta`]. It goes into the journal as it is.
 
+use crate::cql::Times;
 use crate::image::ImageWriter;
 use crate::schema::{SchemaVersion, TableId};
 use crate::transaction::{TransactionHeader, TransactionTrailer};
@@ -55,9 +56,15 @@ impl Operation {
 pub const FLAG_PAIR_FIRST: u8 = 1;
 /// Descriptor flag: the second record of a key change, the insert of the new key.
 pub const FLAG_PAIR_SECOND: u8 = 2;
+/// Descriptor flag: the record is that of a partition's static columns; see [`crate::cql`].
+pub const FLAG_STATIC: u8 = 4;
+/// Descriptor flag: a time to live ended, nobody wrote. A row that went so is a delete, one that lost cells an update.
+pub const FLAG_EXPIRED: u8 = 8;
 
 const BODY_BEFORE: u8 = 1;
 const BODY_AFTER: u8 = 2;
+const BODY_TIMES_BEFORE: u8 = 4;
+const BODY_TIMES_AFTER: u8 = 8;
 
 /// Where a row stood in its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,7 +93,7 @@ pub struct RecordEntry {
     pub schema: SchemaVersion,
     /// What it does.
     pub operation: Operation,
-    /// [`FLAG_PAIR_FIRST`], [`FLAG_PAIR_SECOND`].
+    /// [`FLAG_PAIR_FIRST`], [`FLAG_PAIR_SECOND`], [`FLAG_STATIC`], [`FLAG_EXPIRED`].
     pub flags: u8,
     /// Hash of the row's key; see [`key_token`].
     pub key_token: u64,
@@ -322,6 +329,18 @@ impl RowWriter<'_> {
         ImageWriter::new(&mut self.batch.arena, column_count)
     }
 
+    /// The image before the change, of a row with times of its own.
+    pub fn before_with_times(&mut self, column_count: usize, times: &Times) -> ImageWriter<'_> {
+        self.batch.arena[self.start] |= BODY_BEFORE | BODY_TIMES_BEFORE;
+        ImageWriter::with_times(&mut self.batch.arena, column_count, times)
+    }
+
+    /// The image after the change, of a row with times of its own.
+    pub fn after_with_times(&mut self, column_count: usize, times: &Times) -> ImageWriter<'_> {
+        self.batch.arena[self.start] |= BODY_AFTER | BODY_TIMES_AFTER;
+        ImageWriter::with_times(&mut self.batch.arena, column_count, times)
+    }
+
     /// Length of the arena now: with [`RowWriter::written`] a decoder can look at the cells it has
     /// just written (to compare or hash them).
     #[inline]
@@ -335,13 +354,13 @@ impl RowWriter<'_> {
         &self.batch.arena[offset..]
     }
 
-    /// Copies an image written elsewhere (stored form with its column count) as the before image.
+    /// Copies an image written elsewhere (stored form with its column count, of a row without times) as the before image.
     pub fn copy_before(&mut self, image: &[u8]) {
         self.batch.arena[self.start] |= BODY_BEFORE;
         self.batch.arena.extend_from_slice(image);
     }
 
-    /// Copies an image written elsewhere as the after image.
+    /// Copies such an image as the after image.
     pub fn copy_after(&mut self, image: &[u8]) {
         self.batch.arena[self.start] |= BODY_AFTER;
         self.batch.arena.extend_from_slice(image);
@@ -392,14 +411,15 @@ impl<'a> RowBody<'a> {
             end_offset: r.u64()?,
             time_s: r.u32()?,
         };
-        let mut image = |bit| match flags & bit {
-            0 => Ok(None),
-            _ => crate::Image::read(&mut r, bytes).map(Some),
+        let mut image = |bit, times_bit| match (flags & bit, flags & times_bit) {
+            (0, _) => Ok(None),
+            (_, 0) => crate::Image::read(&mut r, bytes).map(Some),
+            _ => crate::Image::read_with_times(&mut r, bytes).map(Some),
         };
         Ok(Self {
             meta,
-            before: image(BODY_BEFORE)?,
-            after: image(BODY_AFTER)?,
+            before: image(BODY_BEFORE, BODY_TIMES_BEFORE)?,
+            after: image(BODY_AFTER, BODY_TIMES_AFTER)?,
         })
     }
 }
@@ -469,6 +489,61 @@ pub fn key_token_of_bytes(cells: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use crate::value::{Cell, Value};
+
+    #[test]
+    fn times_and_what_is_outside_of_a_record_come_back() {
+        let mut batch = Batch::default();
+        let mut row = batch.row(TableId(1), SchemaVersion(1), RowMeta::default());
+        let written = |write_us| Times {
+            write_us: Some(write_us),
+            expires_s: None,
+        };
+        let expiring = Times {
+            write_us: Some(3),
+            expires_s: Some(4),
+        };
+        let mut before = row.before_with_times(2, &written(1));
+        before.value(Value::Int(7));
+        before.outside();
+        let mut after = row.after_with_times(2, &Times::default());
+        after.value(Value::Int(7));
+        after.times(&expiring);
+        after.cell(Cell::Null);
+        row.finish(Operation::Update, FLAG_STATIC | FLAG_EXPIRED, 1);
+        let [Entry::Record(record)] = batch.entries() else {
+            panic!("a row")
+        };
+        assert_eq!(record.flags, FLAG_STATIC | FLAG_EXPIRED);
+        let bytes = batch.bytes(record.body);
+        let body = RowBody::read(bytes).unwrap();
+        let (before, after) = (body.before.unwrap(), body.after.unwrap());
+        assert_eq!(
+            (before.times(), after.times()),
+            (written(1), Times::default())
+        );
+        assert_eq!(before.cell(0), Cell::Value(Value::Int(7)));
+        assert_eq!(before.cell(1), Cell::Unknown);
+        assert!(before.is_whole() && after.is_whole());
+        let mut cells = after.cells();
+        let first = cells.next_with_times();
+        assert_eq!(first, Some((Cell::Value(Value::Int(7)), Times::default())));
+        assert_eq!(cells.next_with_times(), Some((Cell::Null, expiring)));
+        assert_eq!(cells.next_with_times(), None);
+        assert_eq!(after.cell(1), Cell::Null, "who asks for no times sees none");
+        for cut in 0..bytes.len() {
+            assert!(RowBody::read(&bytes[..cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn an_image_with_an_unknown_cell_is_not_whole() {
+        let mut bytes = Vec::new();
+        let mut image = ImageWriter::new(&mut bytes, 2);
+        image.outside();
+        image.cell(Cell::Unknown);
+        let image = crate::Image::read(&mut WireReader::new(&bytes), &bytes).unwrap();
+        assert!(!image.is_whole());
+    }
 
     #[test]
     fn rows_come_back_and_an_unfinished_row_leaves_nothing() {

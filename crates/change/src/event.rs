@@ -1,6 +1,6 @@
 //! What a sink reads: the journal's records, joined and described.
 
-use crate::batch::{Operation, RowMeta};
+use crate::batch::{FLAG_EXPIRED, FLAG_STATIC, Operation, RowMeta};
 use crate::{Ddl, Image, TableSchema, TransactionHeader, TransactionTrailer};
 
 /// One row's change, with all that any format prints about it.
@@ -20,6 +20,8 @@ pub struct RowChange<'a> {
     pub key_token: u64,
     /// Hash of the old key where the change moved the row to another key.
     pub old_key_token: Option<u64>,
+    /// Its descriptor's flags; see [`RowChange::is_static`] and [`RowChange::is_expired`].
+    pub flags: u8,
     /// Where it stood in its transaction.
     pub meta: RowMeta,
     /// Its transaction.
@@ -29,6 +31,16 @@ pub struct RowChange<'a> {
 }
 
 impl<'a> RowChange<'a> {
+    /// Whether it is a change of a partition's static columns; see [`crate::cql`].
+    pub fn is_static(&self) -> bool {
+        self.flags & FLAG_STATIC != 0
+    }
+
+    /// Whether a time to live ended, and nobody wrote.
+    pub fn is_expired(&self) -> bool {
+        self.flags & FLAG_EXPIRED != 0
+    }
+
     /// A change of the key as each key's own part: the old one goes, the new one comes; none for other
     /// changes, and where the log has no row before.
     pub fn split_key_change(&self) -> Option<(RowChange<'a>, RowChange<'a>)> {

@@ -1,5 +1,6 @@
 //! What a table looked like: one version of its schema.
 
+use crate::cql::{CqlColumn, CqlRole, CqlType};
 use crate::wire::{WireError, WireReader, put_bytes, put_option, put_u64};
 
 /// A table's number in one journal; 0 stands for "no table". Never reused.
@@ -109,6 +110,8 @@ pub enum ColumnType {
     Inet4,
     /// MariaDB INET6.
     Inet6,
+    /// A column of CQL: its type, and what it is in its table; see [`crate::cql`].
+    Cql(CqlColumn),
 }
 
 /// One column.
@@ -190,6 +193,51 @@ impl TableSchema {
             .unwrap_or_default()
     }
 
+    /// Whether it is a table of CQL; all its columns are then [`ColumnType::Cql`].
+    #[inline]
+    pub fn is_cql(&self) -> bool {
+        matches!(
+            self.columns.first(),
+            Some(Column {
+                kind: ColumnType::Cql(_),
+                ..
+            })
+        )
+    }
+
+    /// What a column of CQL is in its table; none for a column of another kind.
+    pub fn cql_role(&self, column_index: usize) -> Option<CqlRole> {
+        match &self.columns.get(column_index)?.kind {
+            ColumnType::Cql(column) => Some(column.role),
+            _ => None,
+        }
+    }
+
+    /// The columns that identify a record: of a partition's static columns those of the partition key, else
+    /// [`TableSchema::key`]. Their hash is the record's token (see [`crate::batch::key_token`]).
+    pub fn record_key(&self, is_static: bool) -> Vec<u32> {
+        let of_record =
+            |index: &u32| !is_static || self.cql_role(*index as usize) == Some(CqlRole::Partition);
+        self.key().iter().copied().filter(of_record).collect()
+    }
+
+    /// Why whoever knows only the columns of MySQL and its kin cannot take the table's rows; none when he can.
+    ///
+    /// Formats and sinks ask before they lay a table out: an integer or a text of CQL would pass as one of MySQL, and a
+    /// static row as a row.
+    pub fn cql_refusal(&self) -> Option<String> {
+        let mut kinds = self.columns.iter().filter_map(|column| match &column.kind {
+            ColumnType::Cql(of) => Some((&column.name, &of.kind)),
+            _ => None,
+        });
+        let (first_name, first) = kinds.next()?;
+        let is_nested = |(_, kind): &(&String, &CqlType)| kind.to_string().contains('<');
+        let (name, kind) = kinds.find(is_nested).unwrap_or((first_name, first));
+        Some(format!(
+            "it is a table of CQL (column `{name}` is {kind}): its rows are carried by change streams alone"
+        ))
+    }
+
     /// Indexes of columns by name, in the order of the names; case does not matter.
     ///
     /// Errors: the first name that the table lacks.
@@ -245,6 +293,16 @@ impl TableSchema {
                 columns: read_list(r, |r| r.u32())?,
             })
         })?;
+        let is_cql = |column: &Column| matches!(column.kind, ColumnType::Cql(_));
+        if columns
+            .iter()
+            .any(|column| is_cql(column) != is_cql(&columns[0]))
+        {
+            return Err(WireError {
+                offset: r.offset(),
+                what: "columns all of CQL or none",
+            });
+        }
         Ok(Self {
             table,
             version,
@@ -355,6 +413,7 @@ impl ColumnType {
             T::Uuid => (22, 0, 0, 0),
             T::Inet4 => (23, 0, 0, 0),
             T::Inet6 => (24, 0, 0, 0),
+            T::Cql(column) => (25, column.role.number(), 0, 0),
         };
         out.push(tag);
         [a, b, c].iter().for_each(|n| put_u64(out, u64::from(*n)));
@@ -362,6 +421,9 @@ impl ColumnType {
             members
                 .iter()
                 .for_each(|member| put_bytes(out, member.as_bytes()));
+        }
+        if let T::Cql(column) = self {
+            column.kind.encode(out);
         }
     }
 
@@ -415,6 +477,13 @@ impl ColumnType {
             22 => T::Uuid,
             23 => T::Inet4,
             24 => T::Inet6,
+            25 => T::Cql(CqlColumn {
+                role: CqlRole::of_number(a).ok_or(WireError {
+                    offset,
+                    what: "a known role of a column",
+                })?,
+                kind: CqlType::decode(r)?,
+            }),
             _ => {
                 return Err(WireError {
                     offset,
@@ -492,5 +561,60 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(TableSchema::decode(&bytes[..cut]).is_err());
         }
+    }
+
+    #[test]
+    fn a_table_of_cql_says_what_its_columns_are_and_whose_hash_places_a_record() {
+        let of = |role, kind| ColumnType::Cql(CqlColumn { role, kind });
+        let list = CqlType::List(Box::new(CqlType::Int));
+        let columns = vec![
+            column("b", of(CqlRole::Regular, list), true),
+            column(
+                "at",
+                of(CqlRole::Clustering { descending: true }, CqlType::Date),
+                true,
+            ),
+            column("p2", of(CqlRole::Partition, CqlType::Int), false),
+            column("s", of(CqlRole::Static, CqlType::Counter), true),
+            column("p1", of(CqlRole::Partition, CqlType::Text), false),
+        ];
+        let schema = TableSchema {
+            table: TableId(1),
+            version: SchemaVersion(1),
+            database: "ks".into(),
+            name: "t".into(),
+            columns,
+            primary_key: vec![4, 2, 1],
+            unique_keys: vec![],
+            charset: None,
+            comment: String::new(),
+        };
+        assert!(schema.is_cql());
+        assert_eq!(schema.record_key(false), [4, 2, 1]);
+        assert_eq!(schema.record_key(true), [4, 2]);
+        assert_eq!(schema.cql_role(3), Some(CqlRole::Static));
+        assert_eq!(schema.cql_role(9), None);
+        let why = schema.cql_refusal().unwrap();
+        assert!(why.contains("`b` is list<int>"), "{why}");
+        let mut bytes = Vec::new();
+        schema.encode(&mut bytes);
+        for cut in 0..bytes.len() {
+            assert!(TableSchema::decode(&bytes[..cut]).is_err());
+        }
+        assert_eq!(TableSchema::decode(&bytes), Ok(schema));
+        let plain = column("id", ColumnType::Year, false);
+        let table = TableSchema {
+            columns: vec![plain],
+            ..TableSchema::decode(&bytes).unwrap()
+        };
+        assert!(!table.is_cql() && table.cql_refusal().is_none());
+        let mut mixed = TableSchema::decode(&bytes).unwrap();
+        mixed.columns.push(column("v", ColumnType::Year, true));
+        let mut bytes = Vec::new();
+        mixed.encode(&mut bytes);
+        assert!(
+            TableSchema::decode(&bytes).is_err(),
+            "a table is of CQL as a whole"
+        );
     }
 }

@@ -37,21 +37,8 @@ impl DatePacked {
     }
     /// The date of a number of days since 1970-01-01 (proleptic Gregorian).
     pub const fn from_days(days: i64) -> Self {
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_shifted = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month_shifted + 2) / 5 + 1;
-        let month = if month_shifted < 10 {
-            month_shifted + 3
-        } else {
-            month_shifted - 9
-        };
-        let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
-        Self::new(year as u32, month as u32, day as u32)
+        let (year, month, day) = civil(days);
+        Self::new(year as u32, month, day)
     }
     /// Days since 1970-01-01, or nothing when a field is zero.
     pub const fn to_days(self) -> Option<i64> {
@@ -67,6 +54,25 @@ impl DatePacked {
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         Some(era * 146_097 + day_of_era - 719_468)
     }
+}
+
+/// Year, month and day of a number of days since 1970-01-01 (proleptic Gregorian).
+const fn civil(days: i64) -> (i64, u32, u32) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_shifted + 2) / 5 + 1;
+    let month = if month_shifted < 10 {
+        month_shifted + 3
+    } else {
+        month_shifted - 9
+    };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    (year, month as u32, day as u32)
 }
 
 /// A date and the microseconds of its day, without a zone.
@@ -175,6 +181,74 @@ pub fn put_zero_timestamp(out: &mut Vec<u8>, digits: u8) {
     put_datetime(out, DateTimePacked::from_bits(0), digits);
 }
 
+/// Appends the date of a number of days since 1970-01-01 as ISO 8601 has it: `YYYY-MM-DD`, with a sign for years that
+/// have no four digits, as Java's `LocalDate` prints them.
+pub fn put_iso_date(out: &mut Vec<u8>, days: i64) {
+    let (year, month, day) = civil(days);
+    match year {
+        i64::MIN..0 => out.push(b'-'),
+        0..=9999 => {}
+        _ => out.push(b'+'),
+    }
+    put_digits(out, year.unsigned_abs(), 4);
+    out.push(b'-');
+    put_digits(out, u64::from(month), 2);
+    out.push(b'-');
+    put_digits(out, u64::from(day), 2);
+}
+
+/// Appends an instant of milliseconds since 1970 as `YYYY-MM-DDTHH:MM:SS.mmmZ`; years as [`put_iso_date`].
+pub fn put_iso_millis(out: &mut Vec<u8>, millis: i64) {
+    const DAY: i64 = 86_400_000;
+    put_iso_date(out, millis.div_euclid(DAY));
+    out.push(b'T');
+    put_clock(out, millis.rem_euclid(DAY) as u64 * 1000, 3);
+    out.push(b'Z');
+}
+
+/// Appends nanoseconds of a day as `HH:MM:SS` and 0 to 9 fraction digits.
+pub fn put_time_nanos(out: &mut Vec<u8>, nanos: i64, digits: u8) {
+    let nanos = nanos.unsigned_abs();
+    put_clock(out, nanos / 1000, 0);
+    let digits = digits.min(9);
+    if digits > 0 {
+        out.push(b'.');
+        let fraction = nanos % 1_000_000_000 / 10u64.pow(9 - u32::from(digits));
+        put_digits(out, fraction, usize::from(digits));
+    }
+}
+
+/// Appends a duration as CQL writes it: `1y2mo3d4h5m6s7ms8us9ns`, one sign before all of it; `0s` for none.
+pub fn put_duration(out: &mut Vec<u8>, months: i32, days: i32, nanos: i64) {
+    let start = out.len();
+    if months < 0 || days < 0 || nanos < 0 {
+        out.push(b'-');
+    }
+    let (months, days) = (
+        u64::from(months.unsigned_abs()),
+        u64::from(days.unsigned_abs()),
+    );
+    let nanos = nanos.unsigned_abs();
+    let units: [(u64, &str); 9] = [
+        (months / 12, "y"),
+        (months % 12, "mo"),
+        (days, "d"),
+        (nanos / 3_600_000_000_000, "h"),
+        (nanos / 60_000_000_000 % 60, "m"),
+        (nanos / 1_000_000_000 % 60, "s"),
+        (nanos / 1_000_000 % 1000, "ms"),
+        (nanos / 1000 % 1000, "us"),
+        (nanos % 1000, "ns"),
+    ];
+    for (amount, unit) in units.iter().filter(|(amount, _)| *amount > 0) {
+        put_digits(out, *amount, 1);
+        out.extend_from_slice(unit.as_bytes());
+    }
+    if out.len() == start {
+        out.extend_from_slice(b"0s");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +266,28 @@ mod tests {
         }
         assert_eq!(DatePacked::from_days(0), DatePacked::new(1970, 1, 1));
         assert_eq!(DatePacked::new(2024, 2, 29).to_days(), Some(19_782));
+    }
+
+    #[test]
+    fn dates_and_instants_of_all_of_cql_have_an_iso_text() {
+        let date = |days| text(|o| put_iso_date(o, days));
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(-719_528), "0000-01-01");
+        assert_eq!(date(-719_529), "-0001-12-31");
+        assert_eq!(date(2_932_897), "+10000-01-01");
+        // The ends of CQL's date, as java.time.LocalDate.ofEpochDay prints them.
+        assert_eq!(date(i32::MIN.into()), "-5877641-06-23");
+        assert_eq!(date(i32::MAX.into()), "+5881580-07-11");
+        let at = |millis| text(|o| put_iso_millis(o, millis));
+        assert_eq!(at(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(at(1_741_383_893_783), "2025-03-07T21:44:53.783Z");
+        // As java.time.Instant.ofEpochMilli prints them.
+        assert_eq!(at(i64::MIN), "-292275055-05-16T16:47:04.192Z");
+        assert_eq!(at(i64::MAX), "+292278994-08-17T07:12:55.807Z");
+        let clock = |nanos, digits| text(|o| put_time_nanos(o, nanos, digits));
+        assert_eq!(clock(45_296_789_000_000, 3), "12:34:56.789");
+        assert_eq!(clock(86_399_999_999_999, 9), "23:59:59.999999999");
+        assert_eq!(clock(0, 0), "00:00:00");
     }
 
     #[test]

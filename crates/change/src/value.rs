@@ -3,6 +3,7 @@
 //! A cell has three states: a value, NULL, or *unknown* (the log did not carry it). Unknown is never
 //! NULL. The same value read by a snapshot and from the log gives the identical bytes.
 
+use crate::cql::{self, CqlValue, Times};
 use crate::temporal::{DatePacked, DateTimePacked};
 use crate::wire::{WireError, WireReader, put_bytes, put_i64, put_u64};
 
@@ -84,10 +85,12 @@ pub enum Value<'a> {
     Inet4([u8; 4]),
     /// An IPv6 address.
     Inet6([u8; 16]),
+    /// What only CQL has.
+    Cql(CqlValue<'a>),
 }
 
 /// Tags of the stored cell; they are part of the journal's format and never change meaning.
-mod tag {
+pub(crate) mod tag {
     pub const UNKNOWN: u8 = 0;
     pub const NULL: u8 = 1;
     pub const INT: u8 = 2;
@@ -113,6 +116,16 @@ mod tag {
     pub const UUID: u8 = 22;
     pub const INET4: u8 = 23;
     pub const INET6: u8 = 24;
+    /// Reads as unknown; see [`crate::ImageWriter::outside`].
+    pub const OUTSIDE: u8 = 25;
+    /// Times, then the cell's own tag.
+    pub const TIMED: u8 = 26;
+    pub const BOOLEAN: u8 = 27;
+    pub const CQL_DATE: u8 = 28;
+    pub const CQL_TIME: u8 = 29;
+    pub const CQL_TIMESTAMP: u8 = 30;
+    pub const DURATION: u8 = 31;
+    pub const NESTED: u8 = 32;
 }
 
 /// Appends one cell in stored form.
@@ -242,6 +255,7 @@ fn put_fixed(out: &mut Vec<u8>, value: Value<'_>) {
             out.push(tag::INET6);
             out.extend_from_slice(&v);
         }
+        Value::Cql(v) => cql::put(out, v),
         _ => unreachable!("values with a length were written by put_value"),
     }
 }
@@ -255,11 +269,36 @@ fn small(reader: &mut WireReader<'_>) -> Result<u16, WireError> {
     })
 }
 
-/// Reads one cell in stored form.
+/// Reads one cell in stored form; its own times, if it has any, are passed over.
+///
+/// Errors: [`WireError`] where the bytes are damaged.
 #[inline]
 pub fn read_cell<'a>(reader: &mut WireReader<'a>) -> Result<Cell<'a>, WireError> {
-    let offset = reader.offset();
-    let value = match reader.u8()? {
+    let tag = reader.u8()?;
+    read_tagged(reader, tag, cql::DEPTH_MAX)
+}
+
+/// Reads one cell and its own times.
+///
+/// Errors: [`WireError`] where the bytes are damaged.
+#[inline]
+pub fn read_timed_cell<'a>(reader: &mut WireReader<'a>) -> Result<(Cell<'a>, Times), WireError> {
+    let (mut tag, mut times) = (reader.u8()?, Times::default());
+    if tag == tag::TIMED {
+        times = Times::decode(reader)?;
+        tag = reader.u8()?;
+    }
+    Ok((read_tagged(reader, tag, cql::DEPTH_MAX)?, times))
+}
+
+/// Reads what stands after a tag.
+#[inline]
+pub(crate) fn read_tagged<'a>(
+    reader: &mut WireReader<'a>,
+    tag: u8,
+    depth_left: u32,
+) -> Result<Cell<'a>, WireError> {
+    let value = match tag {
         tag::UNKNOWN => return Ok(Cell::Unknown),
         tag::NULL => return Ok(Cell::Null),
         tag::INT => Value::Int(reader.i64()?),
@@ -303,12 +342,7 @@ pub fn read_cell<'a>(reader: &mut WireReader<'a>) -> Result<Cell<'a>, WireError>
         tag::UUID => Value::Uuid(reader.array()?),
         tag::INET4 => Value::Inet4(reader.array()?),
         tag::INET6 => Value::Inet6(reader.array()?),
-        _ => {
-            return Err(WireError {
-                offset,
-                what: "a known cell tag",
-            });
-        }
+        tag => return cql::read(reader, tag, depth_left),
     };
     Ok(Cell::Value(value))
 }

@@ -94,6 +94,7 @@ pub fn put_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Uuid(v) => put_uuid(out, &v),
         Value::Inet4(v) => put_display(out, &std::net::Ipv4Addr::from(v)),
         Value::Inet6(v) => put_display(out, &std::net::Ipv6Addr::from(v)),
+        Value::Cql(v) => change::cql::put_text(out, &v, &mut put_value),
     }
 }
 

@@ -132,11 +132,24 @@ pub struct FormatError {
 }
 
 impl FormatError {
-    /// As what sets the row aside.
+    /// Refuses a row of a table whose columns no format here knows: see [`change::TableSchema::cql_refusal`].
+    #[inline]
+    pub(crate) fn refuse_cql(format: &'static str, row: &RowChange<'_>) -> Result<(), Self> {
+        match row.table.is_cql() {
+            false => Ok(()),
+            true => Err(Self {
+                format,
+                table: format!("{}.{}", row.table.database, row.table.name),
+                what: row.table.cql_refusal().unwrap_or_default(),
+            }),
+        }
+    }
+
+    /// As what sets the row aside, or its table where no row of it can be carried.
     pub fn rejection(&self, row: &RowChange<'_>, key_columns: Vec<String>) -> Rejection {
         Rejection {
             table: self.table.clone(),
-            key_token: Some(row.key_token),
+            key_token: (!row.table.is_cql()).then_some(row.key_token),
             sequence: row.sequence,
             target: format!("format {}", self.format),
             key_columns,

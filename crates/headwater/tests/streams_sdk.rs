@@ -15,7 +15,7 @@ mod wait;
 
 use aws_sdk_keyspacesstreams::error::ProvideErrorMetadata;
 use aws_sdk_keyspacesstreams::types::{
-    OriginType, ShardIteratorType, StreamStatus, StreamViewType,
+    KeyspacesCellValue, OriginType, ShardIteratorType, StreamStatus, StreamViewType,
 };
 use sdk::{Api, Consumer, number};
 use std::collections::BTreeMap;
@@ -437,4 +437,104 @@ fn commits_are_soon_visible_at_5_000_rows_a_second() {
         at(99)
     );
     pipeline.stop();
+}
+
+/// The endpoint of a journal that no pipeline writes, served in this process.
+fn serve(streams: &stream::Streams) -> (stream_api::Server, Api) {
+    let keys = "keys: [{access_key: A, secret: s, user: u, policies: [all]}]\npolicies:\n  all: {Statement: {Effect: \
+                Allow, Action: '*', Resource: '*'}}\n";
+    let api = stream_api::Api::new(stream_api::ApiParts {
+        streams: streams.clone(),
+        settings: stream_api::ApiConfig {
+            listen: "127.0.0.1:0".into(),
+            ..stream_api::ApiConfig::default()
+        },
+        keys: stream_api::KeyFile::fixed(
+            stream_api::Keys::parse(keys, "keys", streams.identity()).unwrap(),
+        ),
+        sealer: stream_api::Sealer::new(&[7; 32]),
+        audit: None,
+    });
+    let server = stream_api::Server::start(Arc::new(api)).unwrap();
+    let endpoint = format!("http://{}", server.addresses()[0]);
+    (server, Api::with_key(&endpoint, "A", "s"))
+}
+
+#[test]
+fn values_of_cql_decode_as_deep_as_they_may_nest() {
+    use support::cql;
+    let dir = support::TempDir::new();
+    let mut world = support::World::open(&dir.0.join("j"), support::TestClock::new());
+    let depth = change::cql::DEPTH_MAX as usize;
+    let (mut schema, rows) = cql::kinds(1);
+    let place = schema
+        .columns
+        .iter()
+        .position(|column| column.name == "c_deep");
+    let place = place.unwrap();
+    schema.columns[place].kind = change::ColumnType::Cql(change::CqlColumn {
+        role: change::CqlRole::Regular,
+        kind: cql::deep_type(depth),
+    });
+    world.schemas(&[&schema]);
+    let arn = cql::enable(&mut world, "kinds", stream::ViewType::NewImage, 1);
+    for (times, mut cells) in rows {
+        cells[place] = cql::deep_value(depth);
+        let record = cql::Record {
+            after: Some((times, cells)),
+            ..cql::Record::default()
+        };
+        cql::write(&mut world, &schema, &[record], false);
+    }
+    world.settle();
+    let (_server, api) = serve(&world.streams);
+    let shard = api.get_stream(&arn).shards()[0]
+        .shard_id()
+        .unwrap()
+        .to_owned();
+    let first = api.iterator(&arn, &shard, ShardIteratorType::TrimHorizon, None);
+    let page = api.records(&first.unwrap(), 100).unwrap();
+    assert_eq!(page.change_records().len(), 3);
+    for record in page.change_records() {
+        let cells = record.new_image().unwrap().value_cells().unwrap();
+        assert!(
+            cells
+                .values()
+                .all(|cell| !cell.value().unwrap().is_unknown()),
+            "the SDK knows each member"
+        );
+        let mut at = cells["c_deep"].value().unwrap();
+        for _ in 0..depth {
+            at = at.as_list_t().unwrap()[0].value().unwrap();
+        }
+        assert_eq!(at, &KeyspacesCellValue::IntT("8".into()));
+    }
+    let cells = |row: usize| {
+        page.change_records()[row]
+            .new_image()
+            .unwrap()
+            .value_cells()
+            .unwrap()
+    };
+    let udt = cells(0)["c_udt"].value().unwrap().as_udt_t().unwrap();
+    assert_eq!(
+        udt["zip"].value(),
+        Some(&KeyspacesCellValue::IntT("12".into()))
+    );
+    assert_eq!(udt["late"].value(), None);
+    let map = cells(0)["c_map"].value().unwrap().as_map_t().unwrap();
+    assert_eq!(map[1].key(), Some(&KeyspacesCellValue::IntT("2".into())));
+    let times = map[1].metadata().unwrap();
+    assert_eq!(
+        times.expiration_time(),
+        Some(cql::EXPIRES_S.to_string().as_str())
+    );
+    assert!(
+        cells(2)["c_e_set"]
+            .value()
+            .unwrap()
+            .as_set_t()
+            .unwrap()
+            .is_empty()
+    );
 }

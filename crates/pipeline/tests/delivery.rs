@@ -58,7 +58,13 @@ fn text(event: &Event<'_>) -> Option<String> {
         },
         _ => String::new(),
     };
-    Some(format!("{:?} {old}{id}", row.operation))
+    let marks = [(row.is_static(), " static"), (row.is_expired(), " expired")];
+    let marks: String = marks
+        .iter()
+        .filter(|mark| mark.0)
+        .map(|mark| mark.1)
+        .collect();
+    Some(format!("{:?} {old}{id}{marks}", row.operation))
 }
 
 impl Sink for MemorySink {
@@ -420,6 +426,17 @@ fn changes_arrive_once_in_order_and_a_key_change_is_one_update() {
     });
     rig.put(|batch| move_key(batch, 2, 3));
     rig.wait_durable(&["Insert 1", "Insert 2", "Update 2>3"]);
+    assert_eq!(rig.finish(), Ok(()));
+}
+
+#[test]
+fn static_rows_and_what_expired_arrive_as_such() {
+    let mut rig = Rig::new("static", |_| {});
+    rig.put(|batch| {
+        put_row(batch, Operation::Insert, change::batch::FLAG_STATIC, 1);
+        put_row(batch, Operation::Delete, change::batch::FLAG_EXPIRED, 1);
+    });
+    rig.wait_durable(&["Insert 1 static", "Delete 1 expired"]);
     assert_eq!(rig.finish(), Ok(()));
 }
 

@@ -81,6 +81,12 @@ fn put_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+fn put_quoted(out: &mut Vec<u8>, value: i64) {
+    out.push(b'"');
+    put_integer(out, value);
+    out.push(b'"');
+}
+
 /// Seconds with six digits of fraction.
 fn put_seconds(out: &mut Vec<u8>, micros: i64) {
     // A record is never made before 1970.
@@ -203,12 +209,12 @@ impl Writer<'_> {
                         out.push(b',');
                     }
                     out.extend_from_slice(b"{\"key\":");
-                    self.value(out, key);
+                    self.value(out, &key);
                     if let Some(value) = value {
                         out.extend_from_slice(b",\"value\":");
-                        self.value(out, value);
+                        self.value(out, &value);
                     }
-                    self.metadata_member(out, metadata, true);
+                    self.metadata_member(out, &metadata, true);
                     out.push(b'}');
                 }
                 out.push(b']');
@@ -221,16 +227,17 @@ impl Writer<'_> {
                     }
                     put_string(out, name);
                     out.push(b':');
-                    self.cell(out, cell);
+                    self.cell(out, &cell);
                 }
                 out.push(b'}');
             }
             CellValue::Timestamp { micros, .. }
                 if self.text.timestamp == TimestampText::EpochMs =>
             {
-                out.push(b'"');
-                put_integer(out, micros.div_euclid(1000));
-                out.push(b'"');
+                put_quoted(out, micros.div_euclid(1000));
+            }
+            CellValue::Millis(millis) if self.text.timestamp == TimestampText::EpochMs => {
+                put_quoted(out, *millis);
             }
             scalar => {
                 out.push(b'"');
@@ -413,5 +420,8 @@ mod tests {
             },
         );
         assert_eq!(out, b"{\"timestampT\":\"-1\"}");
+        out.clear();
+        Writer { text: &text }.value(&mut out, &CellValue::Millis(i64::MIN));
+        assert_eq!(out, b"{\"timestampT\":\"-9223372036854775808\"}");
     }
 }

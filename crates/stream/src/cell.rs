@@ -4,7 +4,12 @@
 //! [`CellValue::put_text`]: ASCII without quotes or backslashes, so it may go between quotes as it is. Containers are
 //! iterated. Nothing here allocates.
 
-use change::temporal::{DatePacked, DateTimePacked, put_date, put_time};
+use change::cql::{Nested, NestedCells, Times};
+use change::temporal::{
+    DatePacked, DateTimePacked, put_date, put_duration, put_iso_date, put_iso_millis, put_time,
+    put_time_nanos,
+};
+use change::{Cell, CqlType};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// When a value was written and when it expires; either may be unknown.
@@ -20,6 +25,15 @@ impl Metadata {
     /// Whether nothing is known: the member is then left out.
     pub fn is_empty(&self) -> bool {
         self.write_time_us.is_none() && self.expires_s.is_none()
+    }
+}
+
+impl From<Times> for Metadata {
+    fn from(times: Times) -> Self {
+        Self {
+            write_time_us: times.write_us,
+            expires_s: times.expires_s,
+        }
     }
 }
 
@@ -56,6 +70,8 @@ pub enum CellValue<'a> {
     Counter(i64),
     /// `dateT`, a date of the calendar.
     Date(DatePacked),
+    /// `dateT`, days since 1970: CQL's dates reach further than the calendar's four digits.
+    Days(i32),
     /// `decimalT`, plain decimal text with its scale.
     Decimal(&'a str),
     /// `doubleT`
@@ -103,6 +119,8 @@ pub enum CellValue<'a> {
         /// Fraction digits of the column; 3 are shown at least, 6 when it has more.
         digits: u8,
     },
+    /// `timestampT`, milliseconds since 1970 UTC, as far as CQL reaches.
+    Millis(i64),
     /// `timeuuidT`
     Timeuuid([u8; 16]),
     /// `tinyintT`
@@ -149,7 +167,7 @@ impl CellValue<'_> {
             CellValue::Blob(_) => "blobT",
             CellValue::Bool(_) => "boolT",
             CellValue::Counter(_) => "counterT",
-            CellValue::Date(_) => "dateT",
+            CellValue::Date(_) | CellValue::Days(_) => "dateT",
             CellValue::Decimal(_) => "decimalT",
             CellValue::Double(_) => "doubleT",
             CellValue::Duration { .. } => "durationT",
@@ -162,7 +180,7 @@ impl CellValue<'_> {
             CellValue::Smallint(_) => "smallintT",
             CellValue::Text(_) | CellValue::Unfit(_) => "textT",
             CellValue::Time { .. } => "timeT",
-            CellValue::Timestamp { .. } => "timestampT",
+            CellValue::Timestamp { .. } | CellValue::Millis(_) => "timestampT",
             CellValue::Timeuuid(_) => "timeuuidT",
             CellValue::Tinyint(_) => "tinyintT",
             CellValue::Tuple(_) => "tupleT",
@@ -196,7 +214,9 @@ impl CellValue<'_> {
                 false => put_infinite(out, v.is_nan(), v.is_sign_negative()),
             },
             CellValue::Date(date) => put_date(out, date),
-            CellValue::Time { nanos, digits } => put_clock(out, nanos, digits),
+            CellValue::Days(days) => put_iso_date(out, i64::from(days)),
+            CellValue::Millis(millis) => put_iso_millis(out, millis),
+            CellValue::Time { nanos, digits } => put_time_nanos(out, nanos, digits),
             CellValue::Timestamp { micros, digits } => put_timestamp(out, micros, digits),
             CellValue::Duration {
                 months,
@@ -247,67 +267,13 @@ fn put_infinite(out: &mut Vec<u8>, nan: bool, negative: bool) {
     out.extend_from_slice(text);
 }
 
-fn put_padded(out: &mut Vec<u8>, value: u64, width: usize) {
-    let mut buffer = itoa::Buffer::new();
-    let text = buffer.format(value);
-    out.extend(std::iter::repeat_n(b'0', width.saturating_sub(text.len())));
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn put_clock(out: &mut Vec<u8>, nanos: i64, digits: u8) {
-    let nanos = nanos.unsigned_abs();
-    let seconds = nanos / 1_000_000_000;
-    put_padded(out, seconds / 3600, 2);
-    out.push(b':');
-    put_padded(out, seconds / 60 % 60, 2);
-    out.push(b':');
-    put_padded(out, seconds % 60, 2);
-    let digits = usize::from(digits.min(9));
-    if digits > 0 {
-        out.push(b'.');
-        let fraction = nanos % 1_000_000_000 / 10u64.pow(9 - digits as u32);
-        put_padded(out, fraction, digits);
-    }
-}
-
 fn put_timestamp(out: &mut Vec<u8>, micros: i64, digits: u8) {
     let at = DateTimePacked::from_epoch_micros(micros);
     put_date(out, at.date());
     out.push(b'T');
     let shown = if digits > 3 { 6 } else { 3 };
-    put_clock(out, at.micros_of_day() as i64 * 1000, shown);
+    put_time_nanos(out, at.micros_of_day() as i64 * 1000, shown);
     out.push(b'Z');
-}
-
-/// `1y2mo3d4h5m6s7ms8us9ns`, one sign before all of it; `0s` for none.
-fn put_duration(out: &mut Vec<u8>, months: i32, days: i32, nanos: i64) {
-    let start = out.len();
-    if months < 0 || days < 0 || nanos < 0 {
-        out.push(b'-');
-    }
-    let (months, days) = (
-        u64::from(months.unsigned_abs()),
-        u64::from(days.unsigned_abs()),
-    );
-    let nanos = nanos.unsigned_abs();
-    let units: [(u64, &str); 9] = [
-        (months / 12, "y"),
-        (months % 12, "mo"),
-        (days, "d"),
-        (nanos / 3_600_000_000_000, "h"),
-        (nanos / 60_000_000_000 % 60, "m"),
-        (nanos / 1_000_000_000 % 60, "s"),
-        (nanos / 1_000_000 % 1000, "ms"),
-        (nanos / 1000 % 1000, "us"),
-        (nanos % 1000, "ns"),
-    ];
-    for (amount, unit) in units.iter().filter(|(amount, _)| *amount > 0) {
-        put_padded(out, *amount, 1);
-        out.extend_from_slice(unit.as_bytes());
-    }
-    if out.len() == start {
-        out.extend_from_slice(b"0s");
-    }
 }
 
 /// Writes into bytes without an allocation of its own.
@@ -338,8 +304,33 @@ pub(crate) enum ElementsOf<'a> {
     Labels { members: &'a [String], bits: u64 },
     /// Four-byte little-endian floats.
     Floats(&'a [u8]),
-    /// Cells laid out by a source of CQL values, or a test.
+    /// Cells as the journal stores them.
+    Stored(Kinds<'a>, Nested<'a>),
+    /// Cells laid out by whoever has them so.
     Cells(&'a [CellView<'a>]),
+}
+
+/// The types of nested cells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kinds<'a> {
+    /// Not known: each shows as its own kind.
+    Unknown,
+    /// One for all.
+    All(&'a CqlType),
+    /// One a place.
+    Each(&'a [CqlType]),
+}
+
+/// A stored cell as one of its type.
+fn cell_view<'a>(kind: Option<&'a CqlType>, (cell, times): (Cell<'a>, Times)) -> CellView<'a> {
+    let value = match cell {
+        Cell::Value(value) => Some(crate::cql::cql_value(kind, value)),
+        Cell::Null | Cell::Unknown => None,
+    };
+    CellView {
+        value,
+        metadata: times.into(),
+    }
 }
 
 impl<'a> Elements<'a> {
@@ -350,7 +341,14 @@ impl<'a> Elements<'a> {
 
     /// The cells in order.
     pub fn iter(&self) -> ElementsIter<'a> {
-        ElementsIter(self.0)
+        ElementsIter(match self.0 {
+            ElementsOf::Labels { members, bits } => Left::Labels { members, bits },
+            ElementsOf::Floats(bytes) => Left::Floats(bytes),
+            // An empty tuple is empty; one that lacks its last places has them null.
+            ElementsOf::Stored(_, nested) if nested.cell_count() == 0 => Left::Cells(&[]),
+            ElementsOf::Stored(kinds, nested) => Left::Stored(kinds, nested.cells()),
+            ElementsOf::Cells(cells) => Left::Cells(cells),
+        })
     }
 }
 
@@ -364,14 +362,23 @@ impl<'a> IntoIterator for Elements<'a> {
 
 /// Iterates [`Elements`].
 #[derive(Debug, Clone)]
-pub struct ElementsIter<'a>(ElementsOf<'a>);
+pub struct ElementsIter<'a>(Left<'a>);
+
+/// What is left of [`ElementsOf`].
+#[derive(Debug, Clone)]
+enum Left<'a> {
+    Labels { members: &'a [String], bits: u64 },
+    Floats(&'a [u8]),
+    Stored(Kinds<'a>, NestedCells<'a>),
+    Cells(&'a [CellView<'a>]),
+}
 
 impl<'a> Iterator for ElementsIter<'a> {
     type Item = CellView<'a>;
 
     fn next(&mut self) -> Option<CellView<'a>> {
         let value = match &mut self.0 {
-            ElementsOf::Labels { members, bits } => {
+            Left::Labels { members, bits } => {
                 if *bits == 0 {
                     return None;
                 }
@@ -379,12 +386,13 @@ impl<'a> Iterator for ElementsIter<'a> {
                 *bits &= *bits - 1;
                 CellValue::Text(label.map_or("", String::as_str))
             }
-            ElementsOf::Floats(bytes) => {
+            Left::Floats(bytes) => {
                 let (first, rest) = bytes.split_first_chunk::<4>()?;
                 *bytes = rest;
                 CellValue::Float(f32::from_le_bytes(*first))
             }
-            ElementsOf::Cells(cells) => {
+            Left::Stored(kinds, cells) => return stored_element(kinds, cells),
+            Left::Cells(cells) => {
                 let (first, rest) = cells.split_first()?;
                 *cells = rest;
                 return Some(*first);
@@ -397,37 +405,108 @@ impl<'a> Iterator for ElementsIter<'a> {
     }
 }
 
-/// The entries of a map: key, value (a bare union, not a cell) and metadata.
+/// The next cell; of a tuple also the places that are not stored, which are null.
+fn stored_element<'a>(kinds: &mut Kinds<'a>, cells: &mut NestedCells<'a>) -> Option<CellView<'a>> {
+    let kind = match kinds {
+        Kinds::Unknown => None,
+        Kinds::All(kind) => Some(*kind),
+        Kinds::Each(places) => {
+            let kind = places.split_first().map(|(kind, _)| kind);
+            *places = places.get(1..).unwrap_or_default();
+            kind
+        }
+    };
+    match cells.next() {
+        Some(cell) => Some(cell_view(kind, cell)),
+        None if matches!(kinds, Kinds::Each(_)) => kind.map(|_| cell_view(None, NULL)),
+        None => None,
+    }
+}
+
+const NULL: (Cell<'static>, Times) = (
+    Cell::Null,
+    Times {
+        write_us: None,
+        expires_s: None,
+    },
+);
+
+/// One entry of a map: key, value (a bare union, not a cell) and metadata.
+pub type Entry<'a> = (CellValue<'a>, Option<CellValue<'a>>, Metadata);
+
+/// The entries of a map.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Entries<'a>(&'a [(CellValue<'a>, Option<CellValue<'a>>, Metadata)]);
+pub struct Entries<'a>(EntriesOf<'a>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum EntriesOf<'a> {
+    Stored(&'a (CqlType, CqlType), Nested<'a>),
+    Laid(&'a [Entry<'a>]),
+}
 
 impl<'a> Entries<'a> {
     /// Of entries.
-    pub fn of(entries: &'a [(CellValue<'a>, Option<CellValue<'a>>, Metadata)]) -> Self {
-        Entries(entries)
+    pub fn of(entries: &'a [Entry<'a>]) -> Self {
+        Entries(EntriesOf::Laid(entries))
     }
 
-    /// The entries in order.
-    pub fn iter(
-        &self,
-    ) -> impl Iterator<Item = &'a (CellValue<'a>, Option<CellValue<'a>>, Metadata)> {
-        self.0.iter()
+    pub(crate) fn stored(kinds: &'a (CqlType, CqlType), nested: Nested<'a>) -> Self {
+        Entries(EntriesOf::Stored(kinds, nested))
+    }
+
+    /// The entries in order; their times stand with their values. A map of CQL has no null key.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let (laid, stored) = match self.0 {
+            EntriesOf::Laid(entries) => (entries, None),
+            EntriesOf::Stored(kinds, nested) => (&[][..], Some((kinds, nested.cells()))),
+        };
+        let stored = stored.into_iter().flat_map(|(kinds, mut cells)| {
+            std::iter::from_fn(move || {
+                let key = cell_view(Some(&kinds.0), cells.next()?);
+                let value = cell_view(Some(&kinds.1), cells.next().unwrap_or(NULL));
+                Some((key, value))
+            })
+            .filter_map(|(key, value)| Some((key.value?, value.value, value.metadata)))
+        });
+        laid.iter().copied().chain(stored)
     }
 }
 
 /// The fields of a user-defined type, by name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fields<'a>(&'a [(&'a str, CellView<'a>)]);
+pub struct Fields<'a>(FieldsOf<'a>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum FieldsOf<'a> {
+    Stored(&'a [(String, CqlType)], Nested<'a>),
+    Laid(&'a [(&'a str, CellView<'a>)]),
+}
 
 impl<'a> Fields<'a> {
     /// Of fields.
     pub fn of(fields: &'a [(&'a str, CellView<'a>)]) -> Self {
-        Fields(fields)
+        Fields(FieldsOf::Laid(fields))
     }
 
-    /// The fields in the type's order.
-    pub fn iter(&self) -> impl Iterator<Item = &'a (&'a str, CellView<'a>)> {
-        self.0.iter()
+    pub(crate) fn stored(fields: &'a [(String, CqlType)], nested: Nested<'a>) -> Self {
+        Fields(FieldsOf::Stored(fields, nested))
+    }
+
+    /// The fields in the type's order. Where no field is stored there is none: an empty value; else those that are not
+    /// stored, as they came later to the type, are null.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, CellView<'a>)> + use<'a> {
+        let (laid, stored) = match self.0 {
+            FieldsOf::Laid(fields) => (fields, None),
+            FieldsOf::Stored(_, nested) if nested.cell_count() == 0 => (&[][..], None),
+            FieldsOf::Stored(fields, nested) => (&[][..], Some((fields, nested.cells()))),
+        };
+        let stored = stored.into_iter().flat_map(|(fields, mut cells)| {
+            fields.iter().map(move |(name, kind)| {
+                let cell = cells.next().unwrap_or(NULL);
+                (name.as_str(), cell_view(Some(kind), cell))
+            })
+        });
+        laid.iter().copied().chain(stored)
     }
 }
 

@@ -3,12 +3,11 @@
 //! A value that the CQL type of its column cannot hold (a date with a zero part, a TIME of more than a day) goes out as
 //! `textT` in the source's own text rather than as something it is not.
 
-use crate::cell::{CellValue, Elements, ElementsOf, Integer, Unfit};
-use change::temporal::{DatePacked, DateTimePacked};
-use change::{Column, ColumnType, TableSchema, Value};
+use crate::cell::{CellValue, Elements, ElementsOf, Integer};
+use crate::cql::{cql_value, natural};
+use change::{Column, ColumnType, CqlRole, TableSchema, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
-
-const DAY_US: i64 = 86_400_000_000;
 
 /// What a column is in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +35,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays a schema out; `clustering` names columns of its key.
+    /// Lays a schema out; `clustering` names columns of its key. A table of CQL has its own: none need be named, and no
+    /// others may be.
     ///
     /// Errors: what is wrong, as a text: no key, a clustering column that is not of the key, nothing left to partition by.
     pub fn new(schema: Arc<TableSchema>, clustering: &[String]) -> Result<Self, String> {
@@ -57,7 +57,23 @@ impl Layout {
                 "column `{name}` is not part of the key, so it cannot be a clustering column"
             ));
         }
-        let is_clustering = |index: &u32| named.contains(&(*index as usize));
+        let is_own = |index: &u32| {
+            let role = schema.cql_role(*index as usize);
+            matches!(role, Some(CqlRole::Clustering { .. }))
+        };
+        let is_named = |index: &u32| named.contains(&(*index as usize));
+        if schema.is_cql()
+            && !named.is_empty()
+            && key.iter().any(|index| is_own(index) != is_named(index))
+        {
+            return Err(
+                "a table of CQL has its own clustering columns; leave `clustering` out".into(),
+            );
+        }
+        let is_clustering = |index: &u32| match schema.is_cql() {
+            true => is_own(index),
+            false => is_named(index),
+        };
         let (clustering, partition): (Vec<u32>, Vec<u32>) =
             key.iter().partition(|index| is_clustering(index));
         if partition.is_empty() {
@@ -68,6 +84,7 @@ impl Layout {
         let role = |index: u32| match (partition.contains(&index), clustering.contains(&index)) {
             (true, _) => Role::Partition,
             (_, true) => Role::Clustering,
+            _ if schema.cql_role(index as usize) == Some(CqlRole::Static) => Role::Static,
             _ => Role::Regular,
         };
         let roles = (0..schema.columns.len() as u32).map(role).collect();
@@ -86,9 +103,10 @@ impl Layout {
 }
 
 /// The CQL type that a column shows as, for the control plane: `bigint`, `frozen<set<text>>`.
-pub fn cql_type(column: &Column) -> &'static str {
+pub fn cql_type(column: &Column) -> Cow<'static, str> {
     use ColumnType as T;
-    match &column.kind {
+    Cow::Borrowed(match &column.kind {
+        T::Cql(of) => return Cow::Owned(of.kind.to_string()),
         T::Int { bytes, unsigned } => match (bytes, unsigned) {
             (1, false) => "tinyint",
             (1, true) | (2, false) => "smallint",
@@ -113,7 +131,7 @@ pub fn cql_type(column: &Column) -> &'static str {
         T::Vector => "frozen<list<float>>",
         T::Uuid => "uuid",
         T::Inet4 | T::Inet6 => "inet",
-    }
+    })
 }
 
 fn is_ascii(column: &Column) -> bool {
@@ -123,6 +141,9 @@ fn is_ascii(column: &Column) -> bool {
 /// A value as its column's CQL type.
 #[inline]
 pub fn cell_value<'a>(column: &'a Column, value: Value<'a>) -> CellValue<'a> {
+    if let ColumnType::Cql(of) = &column.kind {
+        return cql_value(Some(&of.kind), value);
+    }
     match value {
         Value::Int(v) => integer(column, i128::from(v)),
         Value::UInt(v) => integer(column, i128::from(v)),
@@ -130,44 +151,10 @@ pub fn cell_value<'a>(column: &'a Column, value: Value<'a>) -> CellValue<'a> {
             true => CellValue::Ascii(v),
             false => CellValue::Text(v),
         },
-        Value::Decimal(v) => CellValue::Decimal(v),
-        Value::Float(v) => CellValue::Float(v),
-        Value::Double(v) => CellValue::Double(v),
-        Value::Bytes(v) | Value::InvalidText(v) | Value::Geometry(v) => CellValue::Blob(v),
-        Value::Json(v) => CellValue::Text(v),
-        Value::Date(date) => match is_calendar(date) {
-            true => CellValue::Date(date),
-            false => CellValue::Unfit(Unfit::Date(date)),
-        },
-        Value::Time { micros, digits } => match (0..DAY_US).contains(&micros) {
-            true => CellValue::Time {
-                nanos: micros * 1000,
-                digits,
-            },
-            false => CellValue::Unfit(Unfit::Time { micros, digits }),
-        },
-        Value::DateTime { at, digits } => {
-            match at.date().to_days().filter(|_| is_calendar(at.date())) {
-                Some(days) => CellValue::Timestamp {
-                    micros: days * DAY_US + at.micros_of_day() as i64,
-                    digits,
-                },
-                None => CellValue::Unfit(Unfit::DateTime { at, digits }),
-            }
-        }
-        Value::Timestamp { micros, digits } => CellValue::Timestamp { micros, digits },
-        Value::ZeroTimestamp { digits } => CellValue::Unfit(Unfit::DateTime {
-            at: DateTimePacked::from_bits(0),
-            digits,
-        }),
-        Value::Year(v) => CellValue::Smallint(v as i16),
         Value::Bit(v) => match &column.kind {
             ColumnType::Bit { width: 1 } => CellValue::Bool(v != 0),
             ColumnType::Bit { width: 64 } => CellValue::Varint(Integer::Small(i128::from(v))),
-            _ => i64::try_from(v).map_or(
-                CellValue::Varint(Integer::Small(i128::from(v))),
-                CellValue::Bigint,
-            ),
+            _ => natural(value),
         },
         Value::Enum(ordinal) => CellValue::Text(label(column, ordinal)),
         Value::Set(bits) => {
@@ -177,18 +164,8 @@ pub fn cell_value<'a>(column: &'a Column, value: Value<'a>) -> CellValue<'a> {
             };
             CellValue::Set(Elements(ElementsOf::Labels { members, bits }))
         }
-        Value::Vector(v) => CellValue::List(Elements(ElementsOf::Floats(v))),
-        Value::Uuid(v) => CellValue::Uuid(v),
-        Value::Inet4(v) => CellValue::Inet4(v),
-        Value::Inet6(v) => CellValue::Inet6(v),
+        other => natural(other),
     }
-}
-
-/// Days past a month's end can be stored with `ALLOW_INVALID_DATES`; they are no dates of the calendar.
-fn is_calendar(date: DatePacked) -> bool {
-    date.to_days()
-        .is_some_and(|days| DatePacked::from_days(days) == date)
-        && date.year() > 0
 }
 
 fn label(column: &Column, ordinal: u16) -> &str {
@@ -219,6 +196,7 @@ fn integer(column: &Column, value: i128) -> CellValue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use change::temporal::DatePacked;
     use change::{SchemaVersion, TableId, UniqueKey};
 
     fn column(name: &str, kind: ColumnType, nullable: bool) -> Column {

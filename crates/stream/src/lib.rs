@@ -19,12 +19,13 @@
 //! **Where to read next:** [`Streams`] is the handle; [`RecordView`] and [`CellValue`] are what an encoder renders;
 //! [`StreamWriter`] is the half that the capture thread owns. [`mod@columns`] says how a column becomes a CQL type.
 //!
-//! **To add a type:** its variant in [`CellValue`], its arm in `columns`, its row in `docs/reference/stream-types.md`.
+//! **To add a type:** its variant in [`CellValue`], its arm in `columns` (of CQL: in `cql`), its row in `docs/reference/stream-types.md`.
 #![warn(missing_docs)]
 
 pub mod arn;
 pub mod cell;
 pub mod columns;
+mod cql;
 mod entry;
 mod error;
 mod handle;
@@ -39,7 +40,7 @@ mod shard;
 mod writer;
 
 pub use arn::{Arn, Identity, Label};
-pub use cell::{CellValue, CellView, Elements, Entries, Fields, Integer, Metadata};
+pub use cell::{CellValue, CellView, Elements, Entries, Entry, Fields, Integer, Metadata};
 pub use error::{Error, ErrorKind};
 pub use handle::{ReadFrom, ReadLimits, Start, Streams, StreamsOptions};
 pub use info::{
@@ -52,7 +53,7 @@ pub use record::{NamedCell, Origin, RecordOperation, RecordView, RowView, ViewTy
 pub use shard::{ShardId, ShardInfo, ShardPage};
 pub use writer::{SourceFacts, StreamWriter};
 
-pub use change::{Column, TableSchema};
+pub use change::{Column, CqlRole, TableSchema};
 pub use journal::Sequence;
 
 /// What the calls of this crate return.

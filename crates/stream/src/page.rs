@@ -19,6 +19,7 @@ pub(crate) struct Slot {
     pub layout: u32,
     pub operation: RecordOperation,
     pub origin: Origin,
+    pub is_static: bool,
 }
 
 /// What one shard has of one frame.
@@ -88,6 +89,7 @@ impl Page {
             operation: slot.operation,
             view: self.view,
             keys_in_images: self.keys_in_images,
+            is_static: slot.is_static,
             layout: &piece.layouts[slot.layout as usize],
             before: body.before,
             after: body.after,

@@ -11,9 +11,9 @@ use crate::page::{Page, Piece, Slot};
 use crate::record::{Origin, RecordOperation, ViewType};
 use crate::registry::{Progress, Shard, Stream};
 use crate::shard::ShardId;
-use change::batch::RowBody;
+use change::batch::{FLAG_EXPIRED, FLAG_STATIC, RowBody};
 use change::image::Image;
-use change::{Cell, Operation, TransactionHeader};
+use change::{Operation, TransactionHeader};
 use journal::{Body, Item, ReadOptions, Reader, RecordDescriptor, Sequence};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -279,22 +279,34 @@ impl Filling<'_> {
             ));
         }
         let layout = self.layout(descriptor.schema.0)?;
+        // When a row of CQL was written, the row itself says, or nothing does.
+        let is_cql = self
+            .piece
+            .layouts
+            .get(layout as usize)
+            .is_some_and(|layout| layout.schema.is_cql());
+        let write_us = match is_cql {
+            true => 0,
+            false => i64::try_from(header.commit_time_us).unwrap_or(0),
+        };
+        let has = |flag: u8| descriptor.flags & flag != 0;
         let start = self.piece.bodies.len();
         self.piece.bodies.extend_from_slice(bytes);
         self.piece.slots.push(Slot {
             sequence: sequence.0,
             created_us: self.created_us,
-            write_us: i64::try_from(header.commit_time_us).unwrap_or(0),
+            write_us,
             start: u32::try_from(start)
                 .map_err(|_| corrupt("a frame of more than 4 GiB".into()))?,
             len: bytes.len() as u32,
             layout,
             operation,
-            origin: if header.replicated {
-                Origin::Replication
-            } else {
-                Origin::User
+            origin: match header.replicated {
+                _ if has(FLAG_EXPIRED) => Origin::Ttl,
+                true => Origin::Replication,
+                false => Origin::User,
             },
+            is_static: has(FLAG_STATIC),
         });
         Ok(())
     }
@@ -312,9 +324,9 @@ impl Filling<'_> {
     }
 }
 
-/// Whether a cell of an image that the view shows is not known.
+/// Whether a cell of an image that the view shows is not known, though it is of the record.
 fn has_partial(row: &RowBody<'_>, view: ViewType) -> bool {
-    let is_partial = |image: Image<'_>| image.cells().any(|cell| matches!(cell, Cell::Unknown));
+    let is_partial = |image: Image<'_>| !image.is_whole();
     (view.has_old() && row.before.is_some_and(is_partial))
         || (view.has_new() && row.after.is_some_and(is_partial))
 }

@@ -99,6 +99,7 @@ pub struct RecordView<'a> {
     pub(crate) operation: RecordOperation,
     pub(crate) view: ViewType,
     pub(crate) keys_in_images: bool,
+    pub(crate) is_static: bool,
     pub(crate) layout: &'a Layout,
     pub(crate) before: Option<Image<'a>>,
     pub(crate) after: Option<Image<'a>>,
@@ -125,6 +126,11 @@ impl<'a> RecordView<'a> {
         self.operation
     }
 
+    /// Whether it is of a partition's static columns: it has no clustering keys, and its rows have static cells alone.
+    pub fn is_static(&self) -> bool {
+        self.is_static
+    }
+
     fn key_image(&self) -> Option<Image<'a>> {
         self.after.or(self.before)
     }
@@ -133,6 +139,7 @@ impl<'a> RecordView<'a> {
         let layout = self.layout;
         let image = self.key_image();
         let indexes: &'a [u32] = match role {
+            Role::Clustering if self.is_static => &[],
             Role::Clustering => &layout.clustering,
             _ => &layout.partition,
         };
@@ -152,19 +159,25 @@ impl<'a> RecordView<'a> {
         self.keys(Role::Partition)
     }
 
-    /// The clustering columns in key order; empty for a table without any.
+    /// The clustering columns in key order; empty for a table without any, and for a record of static columns.
     pub fn clustering_keys(&self) -> impl Iterator<Item = (&'a str, CellValue<'a>)> + use<'a> {
         self.keys(Role::Clustering)
     }
 
     fn row(&self, image: Option<Image<'a>>, write_time_us: Option<i64>) -> Option<RowView<'a>> {
+        let image = image?;
+        let own = Metadata::from(image.times());
         Some(RowView {
-            image: image?,
+            image,
             layout: self.layout,
             keys: self.keys_in_images,
-            metadata: Metadata {
-                write_time_us,
-                expires_s: None,
+            is_static: self.is_static,
+            metadata: match own.is_empty() {
+                true => Metadata {
+                    write_time_us,
+                    expires_s: None,
+                },
+                false => own,
             },
         })
     }
@@ -177,8 +190,8 @@ impl<'a> RecordView<'a> {
         )
     }
 
-    /// The row before the change, where the view type has it and there was one. When it was written the log does not
-    /// tell: the change's own time is that of the new row.
+    /// The row before the change, where the view type has it and there was one. When it was written a log of MySQL does
+    /// not tell: the change's own time is that of the new row.
     pub fn old_image(&self) -> Option<RowView<'a>> {
         self.row(self.before.filter(|_| self.view.has_old()), None)
     }
@@ -211,16 +224,18 @@ pub struct RowView<'a> {
     image: Image<'a>,
     layout: &'a Layout,
     keys: bool,
+    is_static: bool,
     metadata: Metadata,
 }
 
 impl<'a> RowView<'a> {
-    /// The non-static columns that are not null, in table order; key columns among them unless that is turned off.
+    /// The non-static columns that are not null, in table order; key columns among them unless that is turned off. In a
+    /// record of static columns there is nothing but the partition key's.
     pub fn value_cells(&self) -> RowCells<'a> {
         self.cells(false)
     }
 
-    /// The static columns that are not null, in table order.
+    /// The static columns that are not null, in table order; none in a row's record.
     pub fn static_cells(&self) -> RowCells<'a> {
         self.cells(true)
     }
@@ -231,6 +246,7 @@ impl<'a> RowView<'a> {
             index: 0,
             layout: self.layout,
             keys: self.keys,
+            is_static: self.is_static,
             statics,
         }
     }
@@ -248,7 +264,21 @@ pub struct RowCells<'a> {
     index: usize,
     layout: &'a Layout,
     keys: bool,
+    is_static: bool,
+    /// Which cells are asked for.
     statics: bool,
+}
+
+impl RowCells<'_> {
+    fn shows(&self, role: Role) -> bool {
+        match role {
+            Role::Static => self.statics && self.is_static,
+            _ if self.statics => false,
+            Role::Partition => self.keys,
+            Role::Clustering => self.keys && !self.is_static,
+            Role::Regular => !self.is_static,
+        }
+    }
 }
 
 impl<'a> Iterator for RowCells<'a> {
@@ -256,13 +286,11 @@ impl<'a> Iterator for RowCells<'a> {
 
     fn next(&mut self) -> Option<NamedCell<'a>> {
         loop {
-            let cell = self.cells.next()?;
+            let (cell, times) = self.cells.next_with_times()?;
             let index = self.index;
             self.index += 1;
             let Cell::Value(value) = cell else { continue };
-            let role = self.layout.role(index);
-            let is_key = matches!(role, Role::Partition | Role::Clustering);
-            if (role == Role::Static) != self.statics || (is_key && !self.keys) {
+            if !self.shows(self.layout.role(index)) {
                 continue;
             }
             let Some(column) = self.layout.schema.columns.get(index) else {
@@ -271,7 +299,7 @@ impl<'a> Iterator for RowCells<'a> {
             return Some(NamedCell {
                 name: &column.name,
                 value: columns::cell_value(column, value),
-                metadata: Metadata::default(),
+                metadata: times.into(),
             });
         }
     }

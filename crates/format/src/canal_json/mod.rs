@@ -59,6 +59,7 @@ impl CanalJson {
     }
 
     fn row(&mut self, row: &RowChange<'_>, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        FormatError::refuse_cql("canal-json", row)?;
         let shown = self.shown(row)?;
         let id = self.id(row.header, row.sequence);
         let print = Print::new(&self.options);
@@ -126,6 +127,7 @@ impl CanalJson {
 
     /// Adds a row to its event's message; the message before it, if it is another, is now whole.
     fn grouped(&mut self, row: &RowChange<'_>, out: &mut Messages) -> Result<(), FormatError> {
+        FormatError::refuse_cql("canal-json", row)?;
         let shown = self.shown(row)?;
         let key = (row.table.table.0, row.table.version.0);
         let group = GroupId {

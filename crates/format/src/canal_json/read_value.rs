@@ -75,6 +75,8 @@ fn put_text(
         T::Date | T::Time { .. } | T::DateTime { .. } | T::Timestamp { .. } => {
             temporal(kind, text, offset_seconds)
         }
+        // No message describes such a column.
+        T::Cql(_) => None,
     };
     put_value(out, value.ok_or_else(|| expected(kind))?);
     Ok(())
@@ -91,6 +93,7 @@ fn expected(kind: &ColumnType) -> &'static str {
         T::Set { .. } => "a bitmask or labels of the column are expected",
         T::Uuid => "a UUID is expected",
         T::Inet4 | T::Inet6 => "an address is expected",
+        T::Cql(_) => "a column that is not of CQL is expected",
         _ => "a date or time is expected",
     }
 }

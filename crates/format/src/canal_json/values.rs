@@ -113,6 +113,8 @@ impl SqlKind {
             T::Binary { .. } | T::Varbinary { .. } | T::Blob { .. } | T::Geometry | T::Vector => {
                 types::BLOB
             }
+            // Refused before.
+            T::Cql(_) => types::OTHER,
         })
     }
 }
@@ -175,6 +177,8 @@ fn data_type_number(kind: &ColumnType) -> i32 {
         T::Set { .. } => 248,
         T::Json => 245,
         T::Geometry => 255,
+        // Refused before.
+        T::Cql(_) => 252,
     }
 }
 
@@ -233,6 +237,8 @@ fn put_rare(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Inet6(v) => {
             write!(out, "{}", std::net::Ipv6Addr::from(v)).expect("writing to a Vec does not fail")
         }
+        // Refused before.
+        Value::Cql(_) => {}
         _ => unreachable!("put_value wrote the common values"),
     }
 }

@@ -70,6 +70,8 @@ impl Field {
             T::Geometry if is_point(column) => named("struct", "io.debezium.data.geometry.Point"),
             T::Geometry => named("struct", "io.debezium.data.geometry.Geometry"),
             T::Vector => named("array", "io.debezium.data.FloatVector"),
+            // Refused before.
+            T::Cql(_) => plain("string"),
         }
     }
 

@@ -56,6 +56,7 @@ impl DebeziumJson {
     }
 
     fn row(&mut self, row: &RowChange<'_>, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        FormatError::refuse_cql(FORMAT, row)?;
         let needs = match row.operation {
             Operation::Delete => row.before,
             _ => row.after,

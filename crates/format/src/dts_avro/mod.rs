@@ -124,6 +124,7 @@ impl DtsAvro {
     }
 
     fn row(&mut self, row: &RowChange<'_>, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        FormatError::refuse_cql(NAME, row)?;
         let operation = self.row_operation(row)?;
         let (table, header) = (row.table, row.header);
         let time = self.time(row.meta.time_s, header);

@@ -135,6 +135,8 @@ pub fn wire(source: SourceKind, kind: &ColumnType) -> Wire {
         T::Vector => ((252, F::Binary("BLOB")), (17, F::Binary("BYTEA"))),
         T::Uuid => ((254, F::Character), (2950, F::Object("XTYPE"))),
         T::Inet4 | T::Inet6 => ((253, F::Character), (869, F::Object("XTYPE"))),
+        // Refused before.
+        T::Cql(_) => ((253, F::Character), (25, F::Character)),
     };
     match source {
         SourceKind::MySql => mysql,

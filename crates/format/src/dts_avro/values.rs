@@ -110,6 +110,8 @@ fn put_rare(out: &mut Vec<u8>, column: &ColumnForm, value: Value<'_>) {
         Value::Inet6(v) => {
             put_formatted(out, column, format_args!("{}", std::net::Ipv6Addr::from(v)))
         }
+        // Refused before.
+        Value::Cql(_) => put_cell(out, column, Cell::Unknown),
         _ => unreachable!("put_value wrote the common values"),
     }
 }

@@ -69,6 +69,7 @@ impl SharePlexJson {
     }
 
     fn row(&mut self, row: &RowChange<'_>, out: &mut Messages) -> Result<(), FormatError> {
+        FormatError::refuse_cql(FORMAT, row)?;
         let missing = || FormatError {
             format: FORMAT,
             table: format!("{}.{}", row.table.database, row.table.name),

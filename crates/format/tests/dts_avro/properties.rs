@@ -121,6 +121,7 @@ fn again(decoded: &Decoded) -> Decoded {
             after: decoded.after(),
             key_token: 0,
             old_key_token: None,
+            flags: 0,
             meta: RowMeta::default(),
             header: &header,
             statement: None,

@@ -89,6 +89,7 @@ impl Row {
             after: body.after,
             key_token: 0,
             old_key_token: None,
+            flags: 0,
             meta: body.meta,
             header,
             statement: None,
@@ -276,6 +277,7 @@ fn random_known(random: &mut Random, kind: &ColumnType) -> Owned {
         T::Uuid => Value::Uuid(random.bytes(16).try_into().expect("sixteen bytes")),
         T::Inet4 => Value::Inet4((random.next() as u32).to_be_bytes()),
         T::Inet6 => Value::Inet6(random.bytes(16).try_into().expect("sixteen bytes")),
+        T::Cql(_) => unreachable!("no format carries it"),
     })
 }
 

@@ -208,6 +208,7 @@ impl Stored {
             after: body.after,
             key_token: 0,
             old_key_token: None,
+            flags: 0,
             meta: body.meta,
             header,
             statement: None,

@@ -537,6 +537,7 @@ impl State {
             after: body.after,
             key_token: descriptor.key_token,
             old_key_token: None,
+            flags: descriptor.flags,
             meta: body.meta,
             header: &self.header,
             statement: (!self.statement.is_empty()).then_some(&self.statement),

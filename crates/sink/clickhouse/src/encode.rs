@@ -335,6 +335,7 @@ impl Writer {
                 let text = std::net::Ipv6Addr::from(bytes).to_string();
                 put_text(out, text.as_bytes());
             }
+            Value::Cql(_) => return Err(Misfit("a value of CQL")),
         }
         Ok(())
     }

@@ -105,6 +105,9 @@ impl TableLayout {
         config: &ClickHouseConfig,
         version: Version,
     ) -> Result<Self, NoLayout> {
+        if let Some(why) = schema.cql_refusal() {
+            return Err(NoLayout(why));
+        }
         let name = format!("{}.{}", schema.database, schema.name);
         let plain = TableConfig::default();
         let own = config.tables.get(&name).unwrap_or(&plain);

@@ -82,6 +82,8 @@ fn plain_type(kind: &ColumnType, types: &TypesConfig, version: Version) -> Strin
         T::Uuid => "UUID".into(),
         T::Inet4 => "IPv4".into(),
         T::Inet6 => "IPv6".into(),
+        // Such a table has no layout.
+        T::Cql(_) => "String".into(),
     }
 }
 

@@ -3,7 +3,10 @@
 mod support;
 
 use change::temporal::{DatePacked, DateTimePacked};
-use change::{Cell, ColumnType, DdlKind, Operation, Sink, SinkError, TableSchema, Value};
+use change::{
+    Cell, ColumnType, CqlColumn, CqlRole, CqlType, DdlKind, Operation, Sink, SinkError,
+    TableSchema, Value,
+};
 use serde_json::json;
 use sink_clickhouse::{ClickHouseConfig, ClickHouseSink, Identity};
 use std::sync::Arc;
@@ -106,6 +109,21 @@ fn a_table_without_a_key_is_refused_where_the_config_says_so() {
         reason.contains("it has no key") && reason.contains("keyless: identity"),
         "{reason}"
     );
+}
+
+#[test]
+fn a_table_of_cql_is_refused_as_a_whole() {
+    let target = ClickHouse::start();
+    let mut driver = Driver::new(config(&target, json!({})));
+    let of = |role, kind| ColumnType::Cql(CqlColumn { role, kind });
+    let tags = CqlType::Map(Box::new((CqlType::Int, CqlType::Text)));
+    let columns = vec![
+        column("id", of(CqlRole::Partition, CqlType::Bigint)),
+        column("tags", of(CqlRole::Regular, tags)),
+    ];
+    let table = table("shop", "t", columns);
+    let reason = refusal(&mut driver, &table, &[int(1), Cell::Null]);
+    assert!(reason.contains("`tags` is map<int, text>"), "{reason}");
 }
 
 #[test]

@@ -219,6 +219,7 @@ fn form(value: Value<'_>, kind: &ColumnType, form: &str) -> Vec<u8> {
         }
         Value::Inet4(v) => std::net::Ipv4Addr::from(v).to_string(),
         Value::Inet6(v) => std::net::Ipv6Addr::from(v).to_string(),
+        Value::Cql(_) => unreachable!("a MySQL server"),
     };
     text.into_bytes()
 }

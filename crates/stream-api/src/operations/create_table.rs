@@ -1,7 +1,7 @@
 //! CreateTable: adopts a table that the source has, tags it, and enables its stream.
 
 use super::get_table::schema_definition;
-use super::shapes::{self, CdcSpecification, SchemaDefinition, TableArn, Tag};
+use super::shapes::{self, CdcSpecification, ClusteringKey, SchemaDefinition, TableArn, Tag};
 use super::{check_name, required, update_table};
 use crate::call::Call;
 use crate::error::ApiError;
@@ -56,13 +56,26 @@ fn difference(asked: &SchemaDefinition, has: &SchemaDefinition) -> Option<String
     if let Some(more) = columns.keys().find(|name| !is_asked(name)) {
         return Some(format!("the source's table also has column `{more}`"));
     }
-    if !asked.static_columns.is_empty() {
-        return Some("the source's tables have no static columns".into());
-    }
     let sorted = |mut names: Vec<&str>| {
         names.sort_unstable();
         names.join(", ")
     };
+    let statics = |schema: &'_ SchemaDefinition| {
+        sorted(
+            (schema.static_columns.iter())
+                .map(|column| column.name.as_str())
+                .collect(),
+        )
+    };
+    match statics(has) {
+        has if statics(asked) == has => {}
+        has if has.is_empty() => return Some("the source's table has no static columns".into()),
+        has => {
+            return Some(format!(
+                "the static columns of the source's table are {has}"
+            ));
+        }
+    }
     let keys = |schema: &'_ SchemaDefinition| {
         let partition = schema.partition_keys.iter().map(|key| key.name.clone());
         partition
@@ -75,6 +88,20 @@ fn difference(asked: &SchemaDefinition, has: &SchemaDefinition) -> Option<String
         sorted(has.iter().map(String::as_str).collect()),
     );
     (asked != has).then(|| format!("the key of the source's table is ({has})"))
+}
+
+/// A clustering column of a table of CQL that has another order there.
+fn other_order(asked: &SchemaDefinition, has: &SchemaDefinition) -> Option<String> {
+    let differs = |key: &&ClusteringKey| {
+        asked.clustering_keys.iter().any(|asked| {
+            asked.name == key.name && !asked.order_by.eq_ignore_ascii_case(&key.order_by)
+        })
+    };
+    let key = has.clustering_keys.iter().find(differs)?;
+    Some(format!(
+        "the source's table is ordered by `{}` {}",
+        key.name, key.order_by
+    ))
 }
 
 pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<TableArn, ApiError> {
@@ -104,7 +131,12 @@ pub(crate) fn run(call: &mut Call<'_>, request: &Request) -> Result<TableArn, Ap
         }
         Err(error) => return Err(call.refusal(&error)),
     };
-    if let Some(why) = difference(schema, &schema_definition(&table)) {
+    let has = schema_definition(&table);
+    let other_order = || {
+        let is_cql = table.schema.is_cql();
+        is_cql.then(|| other_order(schema, &has)).flatten()
+    };
+    if let Some(why) = difference(schema, &has).or_else(other_order) {
         return Err(ApiError::invalid(format!(
             "the table exists in the source and is adopted only as it is: {why}"
         )));
@@ -163,6 +195,10 @@ mod tests {
             (
                 json!({"allColumns": [{"name": "id", "type": "bigint"}, {"name": "v", "type": "text"}], "partitionKeys": [{"name": "v"}]}),
                 "key of the source's table is (id)",
+            ),
+            (
+                json!({"allColumns": [{"name": "id", "type": "bigint"}, {"name": "v", "type": "text"}], "partitionKeys": [{"name": "id"}], "staticColumns": [{"name": "v"}]}),
+                "no static columns",
             ),
         ] {
             let text = difference(&schema(asked), &has).unwrap();

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::ApiError;
 use crate::wire::Time;
 use serde::{Deserialize, Serialize};
-use stream::{TableInfo, TableStatus, columns};
+use stream::{CqlRole, TableInfo, TableStatus, columns};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -44,7 +44,8 @@ pub(crate) struct Answer {
     cdc_specification: Option<CdcSummary>,
 }
 
-/// A table's columns and keys as CQL has them; clustering columns are those of its newest stream.
+/// A table's columns and keys as CQL has them; clustering columns are the table's own where it is one of CQL, else those of
+/// its newest stream.
 pub(super) fn schema_definition(table: &TableInfo) -> SchemaDefinition {
     let schema = &table.schema;
     let clustering: &[String] = table
@@ -52,32 +53,40 @@ pub(super) fn schema_definition(table: &TableInfo) -> SchemaDefinition {
         .as_ref()
         .map_or(&[], |stream| &stream.clustering);
     let name = |index: &u32| schema.columns[*index as usize].name.clone();
-    let (in_clustering, in_partition): (Vec<String>, Vec<String>) = schema
-        .key()
-        .iter()
-        .map(name)
-        .partition(|name| clustering.contains(name));
+    let role = |index: &u32| schema.cql_role(*index as usize);
+    let is_clustering = |index: &u32| match role(index) {
+        Some(role) => matches!(role, CqlRole::Clustering { .. }),
+        None => clustering.contains(&schema.columns[*index as usize].name),
+    };
+    let order_by = |index: &u32| match role(index) {
+        Some(CqlRole::Clustering { descending: true }) => "DESC",
+        _ => "ASC",
+    };
+    let (in_clustering, in_partition): (Vec<u32>, Vec<u32>) =
+        schema.key().iter().copied().partition(is_clustering);
+    let statics =
+        (0..schema.columns.len() as u32).filter(|index| role(index) == Some(CqlRole::Static));
     SchemaDefinition {
         all_columns: schema
             .columns
             .iter()
             .map(|column| ColumnDefinition {
                 name: column.name.clone(),
-                kind: columns::cql_type(column).to_owned(),
+                kind: columns::cql_type(column).into_owned(),
             })
             .collect(),
         partition_keys: in_partition
-            .into_iter()
-            .map(|name| Named { name })
+            .iter()
+            .map(|index| Named { name: name(index) })
             .collect(),
         clustering_keys: in_clustering
-            .into_iter()
-            .map(|name| ClusteringKey {
-                name,
-                order_by: "ASC".into(),
+            .iter()
+            .map(|index| ClusteringKey {
+                name: name(index),
+                order_by: order_by(index).into(),
             })
             .collect(),
-        static_columns: Vec::new(),
+        static_columns: statics.map(|index| Named { name: name(&index) }).collect(),
     }
 }
 

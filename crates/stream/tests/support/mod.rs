@@ -6,6 +6,7 @@
     reason = "each test file uses a part of this, and a test may fail"
 )]
 
+pub mod cql;
 pub mod walker;
 
 use change::batch::{FLAG_PAIR_FIRST, FLAG_PAIR_SECOND, key_token};
@@ -282,6 +283,44 @@ impl World {
         self.batch.commit(&TransactionTrailer::default(), 1);
         self.append();
         self.settle();
+    }
+
+    /// Makes these versions of tables known.
+    pub fn schemas(&mut self, schemas: &[&TableSchema]) {
+        self.batch.clear();
+        self.batch.begin(&TransactionHeader::default());
+        for schema in schemas {
+            let mut value = Vec::new();
+            schema.encode(&mut value);
+            let key = format!("schema/{}/{}", schema.table.0, schema.version.0);
+            self.batch.control(key.as_bytes(), Some(&value));
+        }
+        self.batch.commit(&TransactionTrailer::default(), 1);
+        self.append();
+        self.settle();
+    }
+
+    /// One transaction of what `fill` puts in.
+    pub fn write(&mut self, replicated: bool, fill: impl FnOnce(&mut Batch)) {
+        self.transactions += 1;
+        let header = TransactionHeader {
+            commit_time_us: self.streams.now_us() as u64,
+            replicated,
+            ..TransactionHeader::default()
+        };
+        let trailer = TransactionTrailer {
+            step: PositionStep {
+                file: "bin.000001".into(),
+                offset: self.transactions,
+                id: None,
+            },
+            ..TransactionTrailer::default()
+        };
+        self.batch.clear();
+        self.batch.begin(&header);
+        fill(&mut self.batch);
+        self.batch.commit(&trailer, header.commit_time_us);
+        self.append();
     }
 
     pub fn writer(&mut self) -> &mut Writer {

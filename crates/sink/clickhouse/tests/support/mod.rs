@@ -154,6 +154,7 @@ impl Driver {
             after,
             key_token: new.or(old).unwrap_or(0),
             old_key_token: old.filter(|_| moved),
+            flags: 0,
             meta: RowMeta::default(),
             header: &self.header,
             statement: None,

@@ -92,6 +92,7 @@ pub fn write(
         after: body.after,
         key_token: new.or(old).map_or(0, token),
         old_key_token: old.filter(|_| moves).map(token),
+        flags: 0,
         meta: body.meta,
         header: &header,
         statement: None,

@@ -109,6 +109,7 @@ impl Feed {
             after: body.after,
             key_token: key + 1,
             old_key_token: old_key.map(|key| key + 1),
+            flags: 0,
             meta: body.meta,
             header: &self.header,
             statement: None,

@@ -189,7 +189,7 @@ fn expression(cell: Cell<'_>, column: &Column) -> Option<String> {
         Value::Uuid(v) => format!("CAST('{}' AS UUID)", uuid_text(&v)),
         Value::Inet4(v) => format!("CAST('{}' AS INET4)", std::net::Ipv4Addr::from(v)),
         Value::Inet6(v) => format!("CAST('{}' AS INET6)", std::net::Ipv6Addr::from(v)),
-        Value::Json(_) | Value::Geometry(_) | Value::Vector(_) => return None,
+        Value::Json(_) | Value::Geometry(_) | Value::Vector(_) | Value::Cql(_) => return None,
     })
 }
 

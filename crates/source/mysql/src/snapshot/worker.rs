@@ -487,6 +487,7 @@ pub fn put_binary(
         T::Inet6 => Value::Inet6(parsed(b, |text| {
             text.parse::<std::net::Ipv6Addr>().ok().map(|a| a.octets())
         })?),
+        T::Cql(_) => return Err(WireFailure::Protocol("a column of MySQL")),
     };
     put_value(out, value);
     Ok(())

@@ -598,6 +598,7 @@ fn encoded(
                 .map(|b| Image::read(&mut WireReader::new(b), b).unwrap()),
             key_token: 1,
             old_key_token: None,
+            flags: 0,
             meta: RowMeta {
                 group: at as u32,
                 end_offset: 100,
