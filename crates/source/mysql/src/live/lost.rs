@@ -164,3 +164,35 @@ fn definition(column: &Column) -> String {
     });
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use source_mysql_ddl::{Catalog, CatalogOptions};
+
+    fn difference(was: &str, is: &str) -> String {
+        let mut catalog = Catalog::new(CatalogOptions::default());
+        let mut schema = |text: &str| catalog.seed("shop", text).unwrap();
+        let was = schema(was);
+        alter(&was, &schema(is))
+    }
+
+    #[test]
+    fn the_difference_is_one_statement() {
+        let was = "CREATE TABLE `t` (`id` int NOT NULL, `v` int DEFAULT NULL, `goes` date DEFAULT NULL, \
+                   PRIMARY KEY (`id`)) DEFAULT CHARSET=utf8mb4";
+        assert_eq!(
+            difference(
+                was,
+                "CREATE TABLE `t` (`new``one` varchar(9) NOT NULL, `id` int NOT NULL, `v` bigint \
+                 unsigned NOT NULL, PRIMARY KEY (`id`,`v`)) DEFAULT CHARSET=utf8mb4"
+            ),
+            "ALTER TABLE `shop`.`t` DROP COLUMN `goes`, ADD COLUMN `new``one` varchar(9) CHARACTER SET \
+             utf8mb4 NOT NULL FIRST, MODIFY COLUMN `v` bigint unsigned NOT NULL AFTER `id`, DROP \
+             PRIMARY KEY, ADD PRIMARY KEY (`id`, `v`)"
+        );
+        // What no column shows is a statement too: the table is another one.
+        let commented = format!("{was} COMMENT='x'");
+        assert_eq!(difference(was, &commented), "ALTER TABLE `shop`.`t`");
+    }
+}
