@@ -4,11 +4,9 @@
 //! statements that make it, so that what follows statements follows these.
 
 use super::oracle::show_create;
-use super::server;
 use crate::capture::Capture;
 use crate::wire::{Connection, WireFailure};
 use change::{Batch, Column, Ddl, DdlKind, SchemaVersion, TableId, TableSchema};
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -23,54 +21,42 @@ pub struct Found {
 impl Found {
     /// Reads every captured table's definition into the schema history.
     ///
-    /// Errors: the connection's; a definition that cannot be read sets its table aside.
+    /// Errors: the connection's, also where the account may no longer see a table: it is not gone for
+    /// that. A definition that cannot be read sets its table aside.
     pub fn read(capture: &mut Capture, connection: &mut Connection) -> Result<Self, WireFailure> {
         let mut found = Self::default();
-        let mut there = HashSet::new();
-        for (database, table, _) in server::tables(connection)? {
-            let Some(was) = capture.catalog().get(&database, &table).cloned() else {
+        let mut known: Vec<_> = capture.catalog().iter().cloned().collect();
+        known.sort_by_key(|schema| schema.table);
+        for was in known {
+            let (database, name) = (was.database.clone(), was.name.clone());
+            if !capture.options().selection.matches(&database, &name) {
+                // Read again when it is needed.
+                capture.catalog_mut().remove(&database, &name);
+                continue;
+            }
+            let Some(text) = show_create(connection, &database, &name)? else {
+                capture.catalog_mut().remove(&database, &name);
+                found.gone.push(was);
                 continue;
             };
-            let Some(text) = show_create(connection, &database, &table)? else {
-                continue;
-            };
-            there.insert(was.table);
             match capture.catalog_mut().seed(&database, &text) {
                 Ok(is) if is.version != was.version => found.changed.push((was, is)),
                 Ok(_) => {}
-                Err(error) => capture.cannot_read(format!("{database}.{table}"), &error),
+                Err(error) => capture.cannot_read(format!("{database}.{name}"), &error),
             }
         }
-        let known: Vec<_> = capture.catalog().iter().cloned().collect();
-        for schema in known {
-            if !there.contains(&schema.table) {
-                capture.catalog_mut().remove(&schema.database, &schema.name);
-                found.gone.push(schema);
-            }
-        }
-        found.gone.sort_by_key(|schema| schema.table);
         Ok(found)
     }
 
     /// Says it, into the open transaction; the new versions' schemas stand there already.
     pub fn announce(&self, capture: &mut Capture, batch: &mut Batch) {
-        let is_captured = |capture: &Capture, schema: &TableSchema| {
-            let selection = &capture.options().selection;
-            selection.matches(&schema.database, &schema.name)
-        };
         for schema in &self.gone {
-            if !is_captured(capture, schema) {
-                continue;
-            }
             capture.announce_gone(&schema.database, &schema.name, batch);
             let sql = format!("DROP TABLE {}", name_of(schema));
             let kind = DdlKind::DropTable;
             put(batch, (schema.table, schema.version), kind, schema, &sql);
         }
         for (was, is) in &self.changed {
-            if !is_captured(capture, is) {
-                continue;
-            }
             let (was, is) = (capture.emitted_schema(was), capture.emitted_schema(is));
             let sql = alter(&was, &is);
             let kind = DdlKind::AlterTable;
