@@ -533,6 +533,8 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(RowBody::read(&bytes[..cut]).is_err());
         }
+        let expected = [15, 0, 0, 0, 2, 1, 2, 2, 14, 25, 2, 0, 2, 14, 26, 3, 6, 8, 1];
+        assert_eq!(bytes, expected, "the stored form");
     }
 
     #[test]

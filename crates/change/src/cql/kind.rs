@@ -299,6 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn the_stored_form_is_what_journals_hold() {
+        let stored = |kind: &CqlType| {
+            let mut bytes = Vec::new();
+            kind.encode(&mut bytes);
+            bytes
+        };
+        for (place, (kind, _)) in SCALARS.iter().enumerate() {
+            assert_eq!(stored(kind), [place as u8 + 1]);
+        }
+        assert_eq!(stored(&T::Ascii), [1]);
+        assert_eq!(stored(&T::Int), [12]);
+        assert_eq!(stored(&T::Varint), [21]);
+        let map = T::Map(Box::new((T::Int, frozen(T::Set(Box::new(T::Text))))));
+        assert_eq!(stored(&map), [66, 12, 70, 65, 14]);
+        let tuple = T::Tuple(vec![
+            T::List(Box::new(T::Uuid)),
+            T::Vector(Box::new(T::Float), 3),
+        ]);
+        assert_eq!(stored(&tuple), [67, 2, 64, 19, 69, 10, 3]);
+        let udt = T::Udt(Box::new(UserType {
+            name: "u".into(),
+            fields: vec![("f".into(), T::Int)],
+        }));
+        assert_eq!(stored(&udt), [68, 1, b'u', 1, 1, b'f', 12]);
+    }
+
+    #[test]
     fn a_type_that_nests_without_end_is_refused() {
         let deep = |levels: usize| {
             let mut bytes = vec![tag::LIST; levels];

@@ -298,6 +298,34 @@ mod tests {
     }
 
     #[test]
+    fn the_stored_form_is_what_journals_hold() {
+        let mut bytes = Vec::new();
+        put_head(&mut bytes, 4);
+        let times = Times {
+            write_us: Some(5),
+            expires_s: Some(-1),
+        };
+        put_times(&mut bytes, &times);
+        put_value(&mut bytes, Value::Text("a"));
+        put_value(&mut bytes, Value::Cql(CqlValue::Boolean(true)));
+        put_value(&mut bytes, Value::Cql(CqlValue::Date(-2)));
+        let duration = CqlValue::Duration {
+            months: 1,
+            days: -1,
+            nanos: 64,
+        };
+        put_value(&mut bytes, Value::Cql(duration));
+        let expected = [
+            32, 4, 26, 3, 10, 1, 7, 1, b'a', 27, 1, 28, 3, 31, 2, 1, 0x80, 1,
+        ];
+        assert_eq!(bytes, expected);
+        let mut bytes = Vec::new();
+        put_value(&mut bytes, Value::Cql(CqlValue::Time(1)));
+        put_value(&mut bytes, Value::Cql(CqlValue::Timestamp(-1)));
+        assert_eq!(bytes, [29, 2, 30, 1]);
+    }
+
+    #[test]
     fn damaged_and_bottomless_values_are_refused() {
         let deep = |levels: usize| {
             let mut bytes = [tag::NESTED, 1].repeat(levels);
