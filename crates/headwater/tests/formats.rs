@@ -111,6 +111,8 @@ fn canal_writes_the_same(server: &MysqlServer, database: &str, differs: &dyn Fn(
         .iter()
         .map(|line| without_id_and_ts(line))
         .filter(|line| !line.contains("\"table\":\"fence\""))
+        // The account's rights, which its parser does not know by MariaDB's names.
+        .filter(|line| !line.contains("\"sql\":\"GRANT "))
         .collect();
     let pipeline = whole_log_to_file(
         server,
@@ -140,8 +142,10 @@ fn canal_writes_the_same(server: &MysqlServer, database: &str, differs: &dyn Fn(
 #[test]
 fn canals_own_server_writes_the_same_lines_of_a_random_history() {
     let _turn = one_at_a_time();
-    let (server, _) = random_history(Flavour::Mysql97, 400);
-    canal_writes_the_same(&server, "shop", &|_| false);
+    for (flavour, transactions) in [(Flavour::Mysql97, 400), (Flavour::Mariadb10, 200)] {
+        let (server, _) = random_history(flavour, transactions);
+        canal_writes_the_same(&server, "shop", &|_| false);
+    }
 }
 
 #[test]
