@@ -2,7 +2,7 @@
 
 mod support;
 
-use change::{Cell, ColumnType, CopyStage, Sink, TableSchema};
+use change::{Cell, ColumnType, CopyStage, TableSchema};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
