@@ -141,7 +141,7 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restart() {
         assert_rebuilds(name, changes, &mut sql, &tables, columns);
     }
     eprintln!("rebuilt after {:?}", since.elapsed());
-    let (all, part) = (counted(&messages("shareplex")), counted(&messages("part")));
+    let (all, part) = (counted(&topics, "shareplex."), counted(&topics, "part."));
     assert!(all > part, "{all} operations of all tables, {part} of some");
     // A second pipeline takes the same out of the messages, and says the same of it.
     for ((name, ..), reader) in FORMATS.iter().zip(&mut readers) {
@@ -161,22 +161,30 @@ fn every_format_rebuilds_the_source_over_kills_and_a_broker_s_restart() {
 
 /// What SharePlex's messages say of their place in their transaction: `seq` runs from 1 to `size` over all
 /// that was sent of it, to whichever topics. Returns how many operations share their transaction.
-fn counted(messages: &[Vec<u8>]) -> usize {
+fn counted(topics: &Topics, prefix: &str) -> usize {
     let mut transactions: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
-    for message in messages {
-        let message: Value = serde_json::from_slice(message).expect("it is JSON");
+    // Where each transaction's messages are, for one that is not whole.
+    let mut places_of: BTreeMap<String, BTreeMap<(String, i32), usize>> = BTreeMap::new();
+    topics.each(prefix, |topic, partition, _, value| {
+        let message: Value = serde_json::from_slice(value).expect("it is JSON");
         let meta = &message["meta"];
         let number = |name: &str| meta[name].as_u64().expect("a number");
         let (seq, size) = (number("seq"), number("size"));
         assert_eq!(meta["idx"], format!("{seq}/{size}"));
         let scn = meta["scn"].as_str().expect("a text").to_owned();
+        let counts = places_of.entry(scn.clone()).or_default();
+        *counts.entry((topic.to_owned(), partition)).or_default() += 1;
         transactions.entry(scn).or_default().push((seq, size));
-    }
+    });
     for (scn, places) in &mut transactions {
         places.sort_unstable();
         let size = places.len() as u64;
         let expected: Vec<(u64, u64)> = (1..=size).map(|seq| (seq, size)).collect();
-        assert_eq!(*places, expected, "transaction {scn}");
+        let stand = &places_of[scn];
+        assert_eq!(
+            *places, expected,
+            "{prefix}: transaction {scn} in {stand:?}"
+        );
     }
     let shared = transactions.values().filter(|places| places.len() > 1);
     shared.map(Vec::len).sum()

@@ -1,6 +1,7 @@
 //! Delivery against a real journal and a sink in memory that fails on demand.
 
 use change::contract::{Aside, ErrorKind, Rejection};
+use change::event::Ahead;
 use change::{
     Batch, Cell, Column, ColumnType, Cursor, Ddl, DdlKind, Entry, Event, Operation, RowMeta,
     SchemaVersion, Sink, SinkError, TableId, TableSchema, TransactionHeader, TransactionTrailer,
@@ -33,6 +34,9 @@ struct Target {
     failing_flushes: u32,
     opens: u32,
     flush_takes: Duration,
+    /// Counts transactions before they begin; what it was told of each.
+    looks_ahead: bool,
+    aheads: Vec<Ahead>,
     /// When flushes began and ended.
     begun: Vec<Instant>,
     ended: Vec<Instant>,
@@ -134,6 +138,16 @@ impl Sink for MemorySink {
             },
             _ => Aside::Stays,
         }
+    }
+    fn looks_ahead(&self) -> bool {
+        self.0.lock().expect("no thread panicked").looks_ahead
+    }
+    fn operations(&self, event: &Event<'_>) -> u64 {
+        u64::from(matches!(event, Event::Row(_)))
+    }
+    fn transaction(&mut self, ahead: &Ahead) {
+        let mut target = self.0.lock().expect("no thread panicked");
+        target.aheads.push(*ahead);
     }
     fn pending_bytes(&self) -> usize {
         self.0.lock().expect("no thread panicked").written.len() * 10
@@ -687,4 +701,26 @@ fn a_cursor_of_another_journal_is_refused_with_a_hint() {
         error.contains("another journal") && error.contains("--recover"),
         "{error}"
     );
+}
+
+/// A transaction that is larger than a frame of the journal was counted from its last frame on.
+#[test]
+fn a_large_transaction_is_counted_whole_before_it_begins() {
+    const ROWS: i64 = 300_000;
+    let mut rig = Rig::new("ahead", |target| target.looks_ahead = true);
+    rig.put(|batch| (0..ROWS).for_each(|id| insert(batch, id)));
+    rig.put(|batch| insert(batch, ROWS));
+    rig.wait("everything is delivered", |target| {
+        target.durable.len() as i64 == ROWS + 1
+    });
+    let target = rig.sink.0.lock().expect("no thread panicked");
+    let counted: Vec<(u64, u64)> = target
+        .aheads
+        .iter()
+        .filter(|ahead| ahead.operations > 0)
+        .map(|ahead| (ahead.operations, ahead.sent_before))
+        .collect();
+    assert_eq!(counted, [(ROWS as u64, 0), (1, 0)]);
+    let commits: Vec<u64> = target.aheads.iter().map(|a| a.commit_sequence).collect();
+    assert!(commits.is_sorted_by(|a, b| a < b), "{commits:?}");
 }

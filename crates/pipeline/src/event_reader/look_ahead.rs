@@ -22,7 +22,8 @@ impl<S: EventSink> EventSink for Counter<'_, S> {
     fn event(&mut self, event: &Event<'_>, _next: u64, _: &Position) -> Result<(), ReadError> {
         let sequence = match event {
             Event::Begin { .. } => {
-                self.open = Some(Ahead::default());
+                // A reader that was opened inside a transaction is given its begin once more.
+                self.open.get_or_insert_default();
                 return Ok(());
             }
             Event::Commit { sequence, .. } => {
