@@ -149,13 +149,13 @@ impl Topics {
                 since.elapsed()
             );
         }
-        let consumer = self.consumer("read_committed");
-        // One topic after the other: the end of a partition is told by its number alone.
+        // One topic after the other, each with a client of its own: the end of a partition is told by its
+        // number alone, and a late word of another topic's would end this one's too soon.
         let mut rest = partitions.as_slice();
         while let Some((topic, _)) = rest.first() {
             let count = rest.iter().take_while(|(name, _)| name == topic).count();
             let (these, others) = rest.split_at(count);
-            read_topic(&consumer, these, &mut each);
+            read_topic(&self.consumer("read_committed"), these, &mut each);
             rest = others;
         }
     }
