@@ -4,6 +4,7 @@
 //! statements that make it, so that what follows statements follows these.
 
 use super::oracle::show_create;
+use super::server::quote;
 use crate::capture::Capture;
 use crate::wire::{Connection, WireFailure};
 use change::{Batch, Column, Ddl, DdlKind, SchemaVersion, TableId, TableSchema};
@@ -84,12 +85,8 @@ fn put(
     batch.ddl(table, version, &ddl);
 }
 
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
 fn name_of(schema: &TableSchema) -> String {
-    format!("{}.{}", quoted(&schema.database), quoted(&schema.name))
+    format!("{}.{}", quote(&schema.database), quote(&schema.name))
 }
 
 /// The statement that makes one structure of the other. A column that was renamed is one that goes and one
@@ -102,7 +99,7 @@ fn alter(was: &TableSchema, is: &TableSchema) -> String {
     let mut actions = Vec::new();
     for column in &was.columns {
         if find(is, &column.name).is_none() {
-            actions.push(format!("DROP COLUMN {}", quoted(&column.name)));
+            actions.push(format!("DROP COLUMN {}", quote(&column.name)));
         }
     }
     for (index, column) in is.columns.iter().enumerate() {
@@ -113,7 +110,7 @@ fn alter(was: &TableSchema, is: &TableSchema) -> String {
         };
         let place = match index.checked_sub(1) {
             None => "FIRST".to_owned(),
-            Some(before) => format!("AFTER {}", quoted(&is.columns[before].name)),
+            Some(before) => format!("AFTER {}", quote(&is.columns[before].name)),
         };
         actions.push(format!("{verb} COLUMN {} {place}", definition(column)));
     }
@@ -126,7 +123,7 @@ fn alter(was: &TableSchema, is: &TableSchema) -> String {
         if !was.primary_key.is_empty() {
             actions.push("DROP PRIMARY KEY".to_owned());
         }
-        let key: Vec<String> = names(is).iter().map(|name| quoted(name)).collect();
+        let key: Vec<String> = names(is).iter().map(|name| quote(name)).collect();
         if !key.is_empty() {
             actions.push(format!("ADD PRIMARY KEY ({})", key.join(", ")));
         }
@@ -137,7 +134,7 @@ fn alter(was: &TableSchema, is: &TableSchema) -> String {
 }
 
 fn definition(column: &Column) -> String {
-    let mut text = format!("{} {}", quoted(&column.name), column.declared);
+    let mut text = format!("{} {}", quote(&column.name), column.declared);
     if let Some(charset) = &column.charset {
         let _ = write!(text, " CHARACTER SET {charset}");
     }

@@ -134,10 +134,9 @@ impl MysqlSource {
             refuse_stranger(&server, capture.position(), &mut connection, &kept)?;
             capture.forget_place();
         }
-        let found = match resume.anew {
-            true => Some(Found::read(&mut capture, &mut connection)),
-            false => None,
-        };
+        let found = resume
+            .anew
+            .then(|| Found::read(&mut capture, &mut connection));
         let found = found.transpose().map_err(wire("read the tables"))?;
         seed(&mut capture, &mut connection, resume.is_fresh()).map_err(wire("read the tables"))?;
         must_know_columns(&capture, resume.position.is_none())?;
