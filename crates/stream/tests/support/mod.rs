@@ -302,6 +302,11 @@ impl World {
 
     /// One transaction of what `fill` puts in.
     pub fn write(&mut self, replicated: bool, fill: impl FnOnce(&mut Batch)) {
+        self.write_of(0, replicated, fill);
+    }
+
+    /// The same, whose end says that it changed so many rows.
+    fn write_of(&mut self, row_changes: u64, replicated: bool, fill: impl FnOnce(&mut Batch)) {
         self.transactions += 1;
         let header = TransactionHeader {
             commit_time_us: self.streams.now_us() as u64,
@@ -314,6 +319,7 @@ impl World {
                 offset: self.transactions,
                 id: None,
             },
+            row_changes,
             ..TransactionTrailer::default()
         };
         self.batch.clear();
@@ -333,28 +339,11 @@ impl World {
     }
 
     pub fn transaction_of(&mut self, table: u32, steps: &[Step], replicated: bool) {
-        self.transactions += 1;
-        let header = TransactionHeader {
-            commit_time_us: self.streams.now_us() as u64,
-            replicated,
-            ..TransactionHeader::default()
-        };
-        let trailer = TransactionTrailer {
-            step: PositionStep {
-                file: "bin.000001".into(),
-                offset: self.transactions,
-                id: None,
-            },
-            row_changes: steps.len() as u64,
-            ..TransactionTrailer::default()
-        };
-        self.batch.clear();
-        self.batch.begin(&header);
-        for step in steps {
-            put(&mut self.batch, table, step);
-        }
-        self.batch.commit(&trailer, header.commit_time_us);
-        self.append();
+        self.write_of(steps.len() as u64, replicated, |batch| {
+            for step in steps {
+                put(batch, table, step);
+            }
+        });
     }
 
     /// An update of table `t` as a log with `binlog_row_image = MINIMAL` carries it.
