@@ -1,6 +1,8 @@
 //! Names made of a table's names: `{database}.{table}`. What a target allows in a name is its sink's to
 //! say.
 
+use std::collections::{BTreeMap, HashMap};
+
 /// A parsed template.
 #[derive(Debug, Clone)]
 pub struct NameTemplate(Vec<Part>);
@@ -71,5 +73,50 @@ impl NameTemplate {
             }
         }
         name
+    }
+}
+
+/// A template for all tables, and others for single tables (`shop.orders`) or databases (`shop.*`).
+#[derive(Debug)]
+pub struct PerTable<T> {
+    default: T,
+    of_tables: HashMap<String, T>,
+}
+
+impl<T> PerTable<T> {
+    /// Errors: those of `parse` and `default`; `refuse` makes one of a name that is no table's, and what
+    /// would be right.
+    pub fn new<E>(
+        texts: &BTreeMap<String, String>,
+        parse: impl Fn(&str) -> Result<T, E>,
+        refuse: impl Fn(String, &str) -> E,
+        default: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let mut of_tables = HashMap::new();
+        for (table, text) in texts {
+            if !table.contains('.') {
+                let detail = format!("topics names `{table}`, which is no database.table");
+                return Err(refuse(
+                    detail,
+                    "write shop.orders, or shop.* for a database",
+                ));
+            }
+            of_tables.insert(table.clone(), parse(text)?);
+        }
+        let default = default()?;
+        Ok(Self { default, of_tables })
+    }
+
+    /// The template of a table.
+    pub fn of(&self, database: &str, table: &str) -> &T {
+        self.of_tables
+            .get(&format!("{database}.{table}"))
+            .or_else(|| self.of_tables.get(&format!("{database}.*")))
+            .unwrap_or(&self.default)
+    }
+
+    /// The template of all tables; none where single ones have their own.
+    pub fn only(&self) -> Option<&T> {
+        self.of_tables.is_empty().then_some(&self.default)
     }
 }

@@ -6,7 +6,7 @@ use crate::partition::partition_of;
 use crate::template::Template;
 use change::{Image, SinkError, TableSchema};
 use format::key_text;
-use std::collections::HashMap;
+use format::name_template::PerTable;
 use std::sync::Arc;
 
 /// What is known of one table's topic; compiled once per schema version.
@@ -29,8 +29,7 @@ enum Spread {
 
 /// The topics that a config names.
 pub(crate) struct Topics {
-    default: Template,
-    of_tables: HashMap<String, Template>,
+    of_tables: PerTable<Template>,
     pub ddl: Option<Template>,
     pub snapshot: Option<Template>,
 }
@@ -39,20 +38,9 @@ impl Topics {
     /// Errors: `Invalid` for a template with an unknown placeholder.
     pub fn new(config: &KafkaConfig) -> Result<Self, SinkError> {
         let optional = |text: &Option<String>| text.as_deref().map(Template::parse).transpose();
-        let mut of_tables = HashMap::new();
-        for (table, topic) in &config.topics {
-            if !table.contains('.') {
-                let detail = format!("topics names `{table}`, which is no database.table");
-                return Err(invalid(
-                    detail,
-                    "write shop.orders, or shop.* for a database",
-                ));
-            }
-            of_tables.insert(table.clone(), Template::parse(topic)?);
-        }
+        let default = || Template::parse(&config.topic);
         Ok(Self {
-            default: Template::parse(&config.topic)?,
-            of_tables,
+            of_tables: PerTable::new(&config.topics, Template::parse, invalid, default)?,
             ddl: optional(&config.ddl_topic)?,
             snapshot: optional(&config.snapshot_topic)?,
         })
@@ -60,18 +48,13 @@ impl Topics {
 
     /// The topic of a table's rows.
     pub fn of(&self, database: &str, table: &str) -> String {
-        self.of_tables
-            .get(&format!("{database}.{table}"))
-            .or_else(|| self.of_tables.get(&format!("{database}.*")))
-            .unwrap_or(&self.default)
-            .render(database, table)
+        self.of_tables.of(database, table).render(database, table)
     }
 
     /// The one topic that everything goes to; none where the topic depends on the table.
     pub fn only(&self) -> Option<String> {
-        let one = self.default.render("", "");
-        let is_one = self.of_tables.is_empty() && self.default.is_constant();
-        is_one.then_some(one)
+        let only = self.of_tables.only().filter(|only| only.is_constant());
+        only.map(|only| only.render("", ""))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::template::Template;
 use crate::topics::Topic;
 use change::{SinkError, TableSchema};
 use cheetah_string::CheetahString;
-use std::collections::HashMap;
+use format::name_template::PerTable;
 use std::sync::Arc;
 
 /// What is known of one table's topics; compiled once per schema version.
@@ -53,8 +53,7 @@ pub(crate) fn splits_key_changes(config: &RocketMqConfig, table: &TableSchema) -
 /// The names of the topics that a config tells.
 #[derive(Debug)]
 pub(crate) struct TopicNames {
-    default: Template,
-    of_tables: HashMap<String, Template>,
+    of_tables: PerTable<Template>,
     pub ddl: Option<Template>,
     pub snapshot: Option<Template>,
 }
@@ -66,19 +65,10 @@ impl TopicNames {
             let text = text.as_deref();
             text.map(|text| Template::parse(key, text)).transpose()
         };
-        let mut of_tables = HashMap::new();
-        for (table, topic) in &config.topics {
-            if !table.contains('.') {
-                return Err(invalid(
-                    format!("topics names `{table}`, which is no database.table"),
-                    "write shop.orders, or shop.* for a database",
-                ));
-            }
-            of_tables.insert(table.clone(), Template::parse("topics", topic)?);
-        }
+        let of_table = |text: &str| Template::parse("topics", text);
+        let default = || Template::parse("topic", &config.topic);
         Ok(Self {
-            default: Template::parse("topic", &config.topic)?,
-            of_tables,
+            of_tables: PerTable::new(&config.topics, of_table, invalid, default)?,
             ddl: optional("ddl_topic", &config.ddl_topic)?,
             snapshot: optional("snapshot_topic", &config.snapshot_topic)?,
         })
@@ -86,17 +76,13 @@ impl TopicNames {
 
     /// The topic of a table's rows.
     pub fn of(&self, database: &str, table: &str) -> String {
-        self.of_tables
-            .get(&format!("{database}.{table}"))
-            .or_else(|| self.of_tables.get(&format!("{database}.*")))
-            .unwrap_or(&self.default)
-            .render(database, table)
+        self.of_tables.of(database, table).render(database, table)
     }
 
     /// The one topic that everything goes to; none where the topic depends on the table.
     pub fn only(&self) -> Option<String> {
-        let is_one = self.of_tables.is_empty() && self.default.is_constant();
-        is_one.then(|| self.default.render("", ""))
+        let only = self.of_tables.only().filter(|only| only.is_constant());
+        only.map(|only| only.render("", ""))
     }
 
     /// The topic of a statement; none for one without a table where no topic is for all tables.
